@@ -1,0 +1,71 @@
+# Everything a person or CI does here. Needs make, Python 3.11 or newer, and nothing else.
+#
+# One environment, .venv, in two layers: `run` installs what the product needs, `test` and
+# `check` add the tools. Both layers come from one resolution (see `lock`), so the second never
+# changes a version of the first. The stamps make a layer again when what it depends on changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+STORE := .run/first_month.db
+UPGRADE ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check bench lock clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: .venv/run.stamp  ## a first month of an agent: ingest it, read its scores, verify them
+	@mkdir -p .run
+	@rm -f $(STORE) $(STORE)-shm $(STORE)-wal
+	$(BIN)/trustfold ingest examples/first_month.jsonl --store $(STORE) --medians-first
+	$(BIN)/trustfold scores --store $(STORE)
+	$(BIN)/trustfold score fs_write 'fs_write:~/notes/*' --store $(STORE) --at 2026-02-01T00:00:00Z
+	$(BIN)/trustfold score fs_write 'fs_write:~/notes/*' --store $(STORE) --at 2026-04-01T00:00:00Z
+	$(BIN)/trustfold verify --store $(STORE)
+
+test: .venv/dev.stamp  ## all tests (ARGS='-k word' is handed to pytest)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/dev.stamp  ## formatting, lint, types, import contract
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports --no-logo
+
+bench: .venv/dev.stamp  ## the benchmarks, tests/benchmarks/bench_*.py
+	$(BIN)/python -m pytest -s -o python_files='bench_*.py' tests/benchmarks $(ARGS)
+
+# dev.lock is resolved first; run.lock and build.lock are cut out of it. Versions stay as they
+# are where they still fit: UPGRADE=--upgrade moves all, UPGRADE='--upgrade-package NAME' one.
+# --universal: one lock for every platform and every Python that pyproject.toml admits.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command 'make lock' $(UPGRADE)
+
+lock: .venv/dev.stamp  ## resolve requirements/*.lock again (UPGRADE=--upgrade: newer versions)
+	$(COMPILE) --all-extras pyproject.toml requirements/dev.in -o requirements/dev.lock
+	$(COMPILE) pyproject.toml -c requirements/dev.lock -o requirements/run.lock
+	$(COMPILE) requirements/build.in -c requirements/dev.lock -o requirements/build.lock
+
+clean:  ## remove everything that these targets made
+	rm -rf .venv .run build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/python.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo '$(PYTHON) is older than Python 3.11: name another with PYTHON=...' >&2; exit 1; }
+	@echo 'setting up .venv'
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/run.stamp: .venv/python.stamp requirements/build.lock requirements/run.lock pyproject.toml
+	@$(PIP) install --require-hashes -r requirements/build.lock -r requirements/run.lock
+	@$(PIP) install --no-deps --no-index --no-build-isolation -e .
+	@touch $@
+
+.venv/dev.stamp: .venv/run.stamp requirements/dev.lock
+	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@

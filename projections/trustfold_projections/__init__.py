@@ -1,0 +1,1 @@
+"""What the log means: scores, tables and answers as functions of the log."""

@@ -1,0 +1,1 @@
+"""The laws: pure functions of the log. No I/O, no clock, no random, no environment, no float sums."""

@@ -1,0 +1,1 @@
+"""What trustfold writes down: shapes, codecs and errors. Imports msgspec only."""

@@ -1,0 +1,51 @@
+"""The error tree of trustfold's data: whose fault a refusal is, and what would mend it.
+
+    TrustfoldError                     never raised itself
+    |-- CallerError                    the caller's fault: mend the call and try again
+    |   |-- EventRefused               an event document that cannot become a fact
+    |   `-- SubjectError               a subject outside its limits
+    `-- LogError                       the log's or the table's fault: stop and look
+        `-- TrustCorruptionError       a stored record that contradicts itself (the seed's name)
+
+Stores add their own children in their own `errors` modules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trustfold_schemas.dead_letters import Reason
+
+
+class TrustfoldError(Exception):
+    """Base of every error that trustfold raises on purpose."""
+
+
+class CallerError(TrustfoldError):
+    """What the caller gave cannot be used; nothing was changed."""
+
+
+class LogError(TrustfoldError):
+    """What is stored contradicts itself or cannot be read; nothing was changed."""
+
+
+class SubjectError(CallerError, ValueError):
+    """A subject with an empty or over-long part."""
+
+
+class EventRefused(CallerError, ValueError):
+    """An event that cannot become a fact.
+
+    `reason` is the code of its dead letter; the text names the field, what it got and what it
+    wanted.
+    """
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class TrustCorruptionError(LogError):
+    """A stored score whose checksum, digest or ranges are wrong: no trust may rest on it."""

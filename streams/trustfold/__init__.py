@@ -1,0 +1,1 @@
+"""The public face of trustfold: the few names that a user needs."""

@@ -1,0 +1,1 @@
+"""What moves: everything of trustfold that has a socket, a file lock or a clock."""
