@@ -5,6 +5,7 @@ Both are decimals times 10**6, rounded half to even, and integers from then on (
 
 from __future__ import annotations
 
+import json
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 PPM = 1_000_000
@@ -13,8 +14,8 @@ PPM = 1_000_000
 MICRO_USD_MAX = 10**18
 """A bound that keeps money in 64 bits: a million million dollars."""
 
-_EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN)
-_WHOLE = Decimal(1)
+_MILLIONTH = Decimal("0.000001")
+_ROOM = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
 
 class MicroUsd(int):
@@ -33,14 +34,10 @@ def _millionths(number: object, most: int, wanted: str) -> int:
     if isinstance(number, bool) or not isinstance(number, (int, Decimal)):
         raise ValueError(f"Expected {wanted}, got `{_shown(number)}`")
     exact = Decimal(number)
-    if not 0 <= exact or exact.adjusted() > 20:
+    if not exact.is_finite() or not 0 <= exact <= most // PPM:
         raise ValueError(f"Expected {wanted}, got `{_shown(number)}`")
-    # Below 10**-30 no digit can reach the rounding place, so the exponent needs no more room.
-    scaled = exact.scaleb(6, _EXACT) if exact.adjusted() > -30 else Decimal(0)
-    value = int(scaled.quantize(_WHOLE, context=_EXACT))
-    if value > most or (value == most and scaled > most):
-        raise ValueError(f"Expected {wanted}, got `{_shown(number)}`")
-    return value
+    # Rounded once and from all its digits: any step before, such as the product, could round too.
+    return int(exact.quantize(_MILLIONTH, context=_ROOM).scaleb(6, _ROOM))
 
 
 def micro_usd(number: object) -> MicroUsd:
@@ -54,5 +51,6 @@ def ppm(number: object) -> Ppm:
 
 
 def _shown(number: object) -> str:
-    text = str(number) if isinstance(number, (int, Decimal)) else repr(number)
+    is_number = isinstance(number, (int, Decimal)) and not isinstance(number, bool)
+    text = str(number) if is_number else json.dumps(number, ensure_ascii=False, default=str)
     return text if len(text) <= 40 else f"{text[:40]}..."

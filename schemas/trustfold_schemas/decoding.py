@@ -9,10 +9,9 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
-from functools import reduce
-from operator import or_
-from typing import Any
+from typing import Any, Union, cast
 
 import msgspec
 
@@ -25,6 +24,12 @@ from trustfold_schemas.instants import EARLIEST, Instant, format_instant, parse_
 
 EVENT_BYTES_MAX = 1 << 20
 """An event's document is at most 1 MiB."""
+NESTING_MAX = 64
+"""Levels of arrays and objects, the document's own included. A fixed bound, so that no document
+passes here and meets the interpreter's own bound further down a deeper stack."""
+
+Tree = Any
+"""JSON as it was decoded, before anything is known of it."""
 
 EVENT_TYPES: dict[str, type[Event]] = {
     type_of(event): event
@@ -72,13 +77,13 @@ def _number(text: str) -> Decimal:
         number = Decimal(text)
     except InvalidOperation:
         raise ValueError(f"Expected a finite number, got `{shorten(text)}`") from None
-    if math.isinf(float(text)):
+    if not math.isfinite(float(text)):
         raise ValueError(f"Expected a finite number, got `{shorten(text)}`")
     return number
 
 
 _EVENT: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
-    reduce(or_, EVENT_TYPES.values()),  # type: ignore[arg-type]
+    Union[tuple(EVENT_TYPES.values())],  # noqa: UP007 - of however many there are
     dec_hook=_typed,
     float_hook=_number,
 )
@@ -98,17 +103,15 @@ def decode_event(document: bytes) -> Event:
         )
     try:
         tree = _TREE.decode(document)
-        # A compact document with a doubled key cannot come out as it went in; only what differs,
-        # by white space or by the spelling of a number, is worth the slower look.
-        if _AGAIN.encode(tree) != document:
-            _refuse_doubled_keys(document)
         event: Event = _EVENT.decode(document)
-    except EventRefused:
-        raise
-    except msgspec.ValidationError as error:
-        raise _explained(error, document) from None
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise EventRefused(Reason.MALFORMED, _syntax(error, document)) from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        # What is malformed is that first, whatever else is wrong and wherever it was noticed.
+        fault = _fault(document)
+        if fault is None and isinstance(error, msgspec.ValidationError):
+            raise _explained(error, document) from None
+        raise EventRefused(Reason.MALFORMED, fault or str(error)) from None
+    if _is_too_deep(tree, document, event) or _doubles_a_key(tree, document):
+        raise EventRefused(Reason.MALFORMED, _fault(document) or "Expected each key once")
     if event.time < EARLIEST:
         raise EventRefused(
             Reason.INVALID,
@@ -132,11 +135,11 @@ def content_of(event: Event, document: bytes) -> bytes:
 def _plain_number(text: str) -> int | Decimal:
     sign, digits, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int)
-    while len(digits) > 1 and digits[-1] == 0:
-        digits, exponent = digits[:-1], exponent + 1
-    number = Decimal((sign, digits, exponent))
-    if not number:
+    kept = bytes(digits).rstrip(b"\0")
+    if not kept:
         return 0
+    exponent += len(digits) - len(kept)
+    number = Decimal((sign, tuple(kept), exponent))
     # Exact: a whole number of fewer than 310 digits, or the decode before would have refused it.
     return int(number) if exponent >= 0 else number
 
@@ -144,28 +147,127 @@ def _plain_number(text: str) -> int | Decimal:
 _CONTENT_IN = msgspec.json.Decoder(float_hook=_plain_number)
 _CONTENT_OUT = msgspec.json.Encoder(order="sorted", decimal_format="number")
 
-
-def _syntax(error: Exception, document: bytes) -> str:
-    """Say where a document stops being JSON; the standard library counts lines and columns."""
-    try:
-        json.loads(document)
-    except (ValueError, RecursionError) as place:
-        return f"Expected one JSON document in UTF-8: {place}"
-    return f"Expected finite numbers and no lone surrogates: {error}"
+_TOO_DEEP = f"Expected at most {NESTING_MAX} levels of arrays and objects, got more"
 
 
-def _refuse_doubled_keys(document: bytes) -> None:
-    def distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        members = dict(pairs)
-        if len(members) < len(pairs):
-            keys = [key for key, _ in pairs]
-            doubled = next(key for key in keys if keys.count(key) > 1)
-            raise EventRefused(
-                Reason.MALFORMED, f"Expected each key once, got `{shorten(doubled)}` twice"
-            )
+def _is_too_deep(tree: Tree, document: bytes, event: Event) -> bool:
+    # However they nest, steps are one level; and most documents have few brackets beside them.
+    steps = len(event.data.steps) if isinstance(event, events.TraceClosedEvent) else 0
+    if document.count(b"{") + document.count(b"[") - steps < NESTING_MAX:
+        return False
+    level: list[Tree] = [tree]
+    for _ in range(NESTING_MAX):
+        level = [v for one in level for _, v in _members(one) if isinstance(v, (dict, list))]
+        if not level:
+            return False
+    return True
+
+
+def _members(tree: Tree) -> Iterable[tuple[str | int, Any]]:
+    if isinstance(tree, dict):
+        return cast("dict[str, Any]", tree).items()
+    return enumerate(cast("list[Any]", tree))
+
+
+def _doubles_a_key(tree: Tree, document: bytes) -> bool:
+    # A document with a doubled key cannot come out as it went in, but for white space; only what
+    # differs otherwise, by an escape or by the spelling of a number, is worth the slower look.
+    again = _AGAIN.encode(tree)
+    if again == document or again == msgspec.json.format(document, indent=-1):
+        return False
+    doubled = False
+
+    def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        nonlocal doubled
+        distinct = dict(pairs)
+        doubled |= len(distinct) < len(pairs)
+        return distinct
+
+    json.loads(document, object_pairs_hook=members, parse_int=str, parse_float=str)
+    return doubled
+
+
+class _Fault(str):
+    """Stands in a decoded document for what no event may hold."""
+
+    __slots__ = ()
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> object:
+    members = dict(pairs)
+    if len(members) == len(pairs):
         return members
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return _Fault(f"Expected each key once, got `{_printable(key)}` twice")
+        seen.add(key)
+    raise AssertionError("the members are fewer than the pairs")
 
-    json.loads(document, object_pairs_hook=distinct, parse_int=str, parse_float=str)
+
+def _finite(text: str) -> object:
+    try:
+        return _number(text)
+    except ValueError as error:
+        return _Fault(error)
+
+
+def _whole(text: str) -> object:
+    try:
+        return int(text)
+    except ValueError:
+        return _Fault(f"Expected an integer of at most 4300 digits, got `{shorten(text)}`")
+
+
+def _fault(document: bytes) -> str | None:
+    """Say why and where a document is malformed (SPEC 2); None if it is not. Slow.
+
+    The standard library reads more than an event may hold (doubled keys, NaN, lone surrogates)
+    and so can name the path; where it stops too, it counts lines and columns.
+    """
+    try:
+        tree = json.loads(
+            document.decode(),
+            object_pairs_hook=_distinct,
+            parse_int=_whole,
+            parse_float=_finite,
+            parse_constant=_finite,
+        )
+    except RecursionError:
+        return _TOO_DEEP
+    except ValueError as place:
+        return f"Expected one JSON document in UTF-8: {place}"
+    found = _fault_in(tree, 1)
+    return None if found is None else f"{found[0]} - at `${found[1]}`"
+
+
+def _fault_in(value: Tree, level: int) -> tuple[str, str] | None:
+    """The first fault in a tree and its path from there; `level` counts the value itself."""
+    if isinstance(value, _Fault):
+        return value, ""
+    if isinstance(value, str) and not _is_unicode(value):
+        return f"Expected no lone surrogates, got `{_printable(value)}`", ""
+    if not isinstance(value, (dict, list)):
+        return None
+    if level > NESTING_MAX:
+        return _TOO_DEEP, ""
+    for key, member in _members(value):
+        if isinstance(key, str) and not _is_unicode(key):
+            return f"Expected no lone surrogates, got the key `{_printable(key)}`", ""
+        if found := _fault_in(member, level + 1):
+            return found[0], (f".{shorten(key)}" if isinstance(key, str) else f"[{key}]") + found[1]
+    return None
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or _SURROGATE.search(text) is None
+
+
+def _printable(text: str) -> str:
+    return shorten(text.encode("utf-8", "backslashreplace").decode())
 
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
@@ -177,10 +279,7 @@ def _explained(error: msgspec.ValidationError, document: bytes) -> EventRefused:
     match = _AT.match(str(error))
     assert match is not None
     what, path = match["what"], match["path"] or "$"
-    try:
-        tree = _TREE.decode(document)
-    except (msgspec.MsgspecError, ValueError):
-        return EventRefused(Reason.MALFORMED, f"{what} - at `{path}`")
+    tree = _TREE.decode(document)
     parts = [name or int(index) for name, index in _PART.findall(path)]
     got = _value(tree, parts)
     if path == "$.type" and isinstance(got, str):
@@ -196,7 +295,7 @@ def _explained(error: msgspec.ValidationError, document: bytes) -> EventRefused:
     return EventRefused(Reason.INVALID, f"{what} - at `{path}`")
 
 
-def _value(tree: Any, parts: list[str | int]) -> object:
+def _value(tree: Tree, parts: list[str | int]) -> object:
     """Follow a path through a decoded document as far as it leads."""
     for part in parts:
         try:
@@ -222,4 +321,6 @@ def _choices(event: type[Event] | None, parts: list[str | int]) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return f"`{json.dumps(shorten(value), ensure_ascii=False)}`"
     return f"`{shorten(json.dumps(value, ensure_ascii=False, default=str))}`"

@@ -6,6 +6,7 @@ Here are the shapes and the limits that one document can be judged by (SPEC 2). 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
@@ -101,9 +102,9 @@ class TraceClosed(Struct, frozen=True, gc=False):
     violations: Annotated[tuple[Violation, ...], Meta(max_length=STEPS_MAX)] = ()
 
     def __post_init__(self) -> None:
-        if len({step.step_id for step in self.steps}) < len(self.steps):
-            seen: set[str] = set()
-            again = next(s.step_id for s in self.steps if s.step_id in seen or seen.add(s.step_id))
+        step_ids = [step.step_id for step in self.steps]
+        if len(set(step_ids)) < len(step_ids):
+            again = next(one for one, times in Counter(step_ids).items() if times > 1)
             raise ValueError(f"Expected distinct step ids in `steps`, got `{again}` twice")
         if self.step_count is not None and self.step_count < len(self.steps):
             raise ValueError(

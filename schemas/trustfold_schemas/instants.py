@@ -39,14 +39,15 @@ def parse_instant(text: str) -> Instant:
         raise ValueError(f"Expected an RFC 3339 time with a zone, got `{shorten(text)}`")
     day, clock, fraction, zone = match.groups()
     if clock.endswith(":60"):
-        raise ValueError(f"Expected seconds 00 to 59, got a leap second: `{text}`")
+        raise ValueError(f"Expected seconds 00 to 59, got a leap second: `{shorten(text)}`")
     micros = f"{fraction[:6]:0<6}" if fraction else "000000"
     offset = "+00:00" if zone in "Zz" else zone
     try:
         moment = datetime.fromisoformat(f"{day}T{clock}.{micros}{offset}")
-        return Instant((moment - EPOCH) // timedelta(microseconds=1))
+        # Its zone may push a moment of year 1 or 9999 out of the years that can be written again.
+        return Instant((moment.astimezone(UTC) - EPOCH) // timedelta(microseconds=1))
     except (ValueError, OverflowError):
-        raise ValueError(f"Expected a moment of the calendar, got `{text}`") from None
+        raise ValueError(f"Expected a moment of the calendar, got `{shorten(text)}`") from None
 
 
 def format_instant(moment: int) -> str:

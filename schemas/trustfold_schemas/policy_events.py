@@ -1,4 +1,4 @@
-"""The events of the topic `policy`: thresholds, effect declarations, revocations, the mode (SPEC 5).
+"""The events of the topic `policy`: thresholds, declarations, revocations, the mode (SPEC 5).
 
 Each says who and why, and a set or a removal may name the version it replaces.
 """

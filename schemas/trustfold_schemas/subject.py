@@ -47,9 +47,13 @@ _KEY = msgspec.json.Decoder(Subject)
 def subject_from_key(key: bytes | str) -> Subject:
     """Read a canonical key back. Raises SubjectError for anything else."""
     try:
-        return _KEY.decode(key)
-    except msgspec.MsgspecError as error:
+        subject = _KEY.decode(key)
+        canonical = subject.key
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
         raise SubjectError(f"Expected the key of a subject, got {key!r}: {error}") from None
+    if canonical != (key.encode() if isinstance(key, str) else key):
+        raise SubjectError(f"Expected the canonical key {canonical!r}, got {key!r}")
+    return subject
 
 
 def subject_of(*parts: str) -> Subject:
@@ -59,8 +63,10 @@ def subject_of(*parts: str) -> Subject:
     if len(parts) != 3:
         raise SubjectError(f"Expected (scope, tool, effect) or (tool, effect), got {parts!r}")
     try:
-        return msgspec.convert(parts, Subject)
-    except msgspec.ValidationError as error:
+        subject = msgspec.convert(parts, Subject)
+        msgspec.json.encode(subject)  # what has no key, a lone surrogate, is no subject
+        return subject
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise SubjectError(f"Expected a subject, got {parts!r}: {error}") from None
 
 

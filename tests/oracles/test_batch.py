@@ -338,9 +338,11 @@ def test_unknown_steps_move_nothing(log: Log) -> None:
 # Undo
 
 
-@pytest.mark.parametrize(("late", "amount"), [(-1, 10**6), (0, 10**6), (1, 0)])
+@pytest.mark.parametrize(
+    ("late", "amount"), [(-20 * MINUTE, 10**6), (-1, 10**6), (0, 10**6), (1, 0)]
+)
 def test_undo_within_ten_minutes(log: Log, late: int, amount: int) -> None:
-    """At the limit it sets undo_rate, a microsecond later it only brakes."""
+    """Before the trace and at the limit it sets undo_rate, a microsecond later it only brakes."""
     log.undo(T + 10 * MINUTE + late)
     log.close(step("a"))
     assert log.gives(WRITE).amounts[4] == amount
@@ -386,6 +388,13 @@ def test_a_violation_of_an_unknown_step_brakes_all_at_the_fold(log: Log) -> None
     assert log.gives(("", "late", "x")) == Contribution(bad_at=T)
 
 
+def test_a_violation_of_no_step_does_not_wait_for_the_fold(log: Log) -> None:
+    """It brakes the steps known now and later from its close on."""
+    log.close(step("a"), step_count=9, violations=[{"law": 3}])
+    log.step(step("b", SHELL))
+    assert batch(log.facts) == {WRITE: Sums(last_bad_at=T), SHELL: Sums(last_bad_at=T)}
+
+
 def test_late_steps_can_still_be_braked(log: Log) -> None:
     """A late or unlisted step gives no evidence and yet its subject feels the feedback."""
     log.close(step("a"))
@@ -394,6 +403,15 @@ def test_late_steps_can_still_be_braked(log: Log) -> None:
     log.undo(T + 2, step_ids=["b"])
     assert log.gives(SHELL) == Contribution(bad_at=T + 2, grant_at=T + 1)
     assert log.gives(WHOLE).weights[1] == 0
+
+
+def test_feedback_cannot_name_the_global_subject(log: Log) -> None:
+    """The global subject has neither last_bad_at nor last_grant_at."""
+    log.close(step("a"))
+    log.decide("denied", subjects=[list(WHOLE)])
+    log.decide("granted", subjects=[list(WHOLE)])
+    assert (log.gives(WHOLE).bad_at, log.gives(WHOLE).grant_at) == (None, None)
+    assert log.gives(WRITE).bad_at is None
 
 
 def test_brakes_are_maxima(log: Log) -> None:
@@ -439,6 +457,27 @@ def test_a_duplicate_and_a_conflict_do_nothing(log: Log) -> None:
     log.close(step("a"), id="x", trace_id="u")
     assert log.gives(WRITE).bad_at is None
     assert log.state(WRITE).n_samples == 2
+
+
+def test_what_is_refused_is_not_remembered(log: Log) -> None:
+    """The ids of a step_conflict and of a second close are free for other facts."""
+    log.close(step("a"))
+    log.step(step("a", SHELL), id="x")
+    log.close(step("b"), id="y")
+    log.decide("denied", T + 1, id="x")
+    log.decide("granted", T + 2, id="y")
+    assert (log.gives(WRITE).bad_at, log.gives(WRITE).grant_at) == (T + 1, T + 2)
+
+
+def test_a_late_step_is_remembered(log: Log) -> None:
+    """Refused and yet known: its id is taken, and so is its step id."""
+    log.close(step("a"))
+    log.step(step("b", SHELL), id="x")
+    log.decide("denied", id="x")
+    log.step(step("b", ("", "other", "x")))
+    log.decide("granted", step_ids=["b"])
+    assert log.gives(WRITE).bad_at is None
+    assert set(batch(log.facts)) == {WRITE, SHELL, WHOLE}
 
 
 def test_the_future_is_refused_and_forgotten(log: Log) -> None:
@@ -495,7 +534,8 @@ def test_step_count_waits(log: Log) -> None:
     log.step(step("a"))
     assert batch(log.facts) == {}
     log.step(step("b", WRITE, "error"))
-    log.step(step("c", WRITE, "error"))
+    log.step(step("c"))
+    log.step(step("b", WRITE, "error"))
     assert log.gives(WRITE).amounts[0] == 500_000
 
 
@@ -513,6 +553,7 @@ def test_the_service_folds_what_is_known(log: Log) -> None:
     service = {"source": "trustfold", "id": "abandoned/t", "outcome": "abandoned"}
     log.close(step_count=1, moment=T + 9, **service)
     log.step(step("b", WRITE, "error"))
+    log.step(step("c", WRITE, "error"))
     assert (log.gives(WRITE).amounts[0], log.gives(WRITE).occurred) == (10**6, T)
     assert set(batch(log.facts)) == {WRITE, WHOLE}
 

@@ -1,1 +1,4 @@
-"""The laws: pure functions of the log. No I/O, no clock, no random, no environment, no float sums."""
+"""The laws: pure functions of the log.
+
+No I/O, no clock, no random, no environment, no sums of floats.
+"""

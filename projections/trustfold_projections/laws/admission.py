@@ -55,10 +55,11 @@ def _check_role(event: Event, stamp: Stamp) -> None:
     if stamp.role == "owner":
         return
     if isinstance(event, ApprovalDecidedEvent | UndoExecutedEvent):
-        approval = isinstance(event, ApprovalDecidedEvent)
-        by = event.data.decided_by if approval else event.data.by
+        if isinstance(event, ApprovalDecidedEvent):
+            field, by = "decided_by", event.data.decided_by
+        else:
+            field, by = "by", event.data.by
         if by.kind == "human" and stamp.role != "human":
-            field = "decided_by" if approval else "by"
             raise EventRefused(
                 Reason.NOT_HUMAN,
                 f"Expected `human` from a publisher in the role human, "

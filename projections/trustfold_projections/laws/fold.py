@@ -1,4 +1,4 @@
-"""The fold: adding ledger entries to a state, exactly, with rollbacks by interval and chain (SPEC 4).
+"""The fold: adding ledger entries to a state, exactly, rollbacks by interval and chain (SPEC 4).
 
 Integer addition is associative and commutative, so no order, batching or machine changes a sum.
 """
@@ -25,7 +25,7 @@ def fold(state: State, entry: Entry) -> bool:
     if entry.kind in _ROLLBACKS:
         return False
     state.version += 1
-    _add(state, entry, counts=_counts(entry.chain, state.rollbacks))
+    _add(state, entry, counts=counts(entry.chain, state.rollbacks))
     return True
 
 
@@ -35,7 +35,7 @@ def refold(subject: Subject, entries: Iterable[Entry]) -> State:
     state = State(subject=subject, rollbacks=rollbacks_in_force(ledger), version=len(ledger))
     for entry in ledger:
         if entry.kind not in _ROLLBACKS:
-            _add(state, entry, counts=_counts(entry.chain, state.rollbacks))
+            _add(state, entry, counts=counts(entry.chain, state.rollbacks))
     return state
 
 
@@ -55,7 +55,7 @@ def rollbacks_in_force(entries: Iterable[Entry]) -> tuple[Rollback, ...]:
     return tuple(active.values())
 
 
-def _counts(chain: tuple[int, ...], rollbacks: tuple[Rollback, ...]) -> bool:
+def counts(chain: tuple[int, ...], rollbacks: tuple[Rollback, ...]) -> bool:
     """Whether no moment of the chain lies in (to, at] of a rollback in force."""
     for rollback in rollbacks:
         for moment in chain:

@@ -1,4 +1,4 @@
-"""Medians of cost: which one is in force for a trace (SPEC 3), and how they are computed (SPEC 7)."""
+"""Medians of cost: which one is in force for a trace (SPEC 3), how they are computed (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from trustfold_schemas.amounts import MicroUsd
-from trustfold_schemas.events import CostMedian
+from trustfold_schemas.events import CostMedian, Event, StepRecordedEvent, TraceClosedEvent
 from trustfold_schemas.instants import DAY, Instant
 
 SAMPLES_MIN = 20
@@ -37,7 +37,7 @@ class MedianTable:
         """Take a median in; False if one for this (scope, effect, effective_at) holds already."""
         known = self._by_effect.setdefault((data.scope, data.effect), [])
         median = Median(data.effective_at, recorded, data.median_usd, data.samples)
-        at = bisect_right(known, data.effective_at, key=lambda one: one.effective_at)
+        at = bisect_right(known, int(data.effective_at), key=_effective_at)
         if at and known[at - 1].effective_at == data.effective_at:
             return False
         insort(known, median)
@@ -52,7 +52,7 @@ class MedianTable:
         minutes ahead of its log.
         """
         known = self._by_effect.get((scope, effect), ())
-        at = bisect_right(known, time, key=lambda one: one.effective_at)
+        at = bisect_right(known, time, key=_effective_at)
         for median in reversed(known[:at]):
             if median.recorded < close_recorded:
                 usable = median.samples >= SAMPLES_MIN and median.median_usd > 0
@@ -67,6 +67,31 @@ class Cost(NamedTuple):
     effect: str
     time: int
     cost_usd: int
+
+
+def costs_of(events: Iterable[Event]) -> Iterator[Cost]:
+    """The costs of a log's closed traces: of each trace with a known cost one per effect class.
+
+    The first close of a trace holds; its effects are those it lists and, where it counts its
+    steps, those recorded singly.
+    """
+    closes: dict[str, TraceClosedEvent] = {}
+    recorded: dict[str, dict[str, None]] = {}
+    for event in events:
+        if isinstance(event, TraceClosedEvent):
+            closes.setdefault(event.data.trace_id, event)
+        elif isinstance(event, StepRecordedEvent):
+            effects = recorded.setdefault(event.data.trace_id, {})
+            effects[event.data.step.effect] = None
+    for trace_id, close in closes.items():
+        data = close.data
+        if data.cost_usd is None:
+            continue
+        effects = dict.fromkeys(step.effect for step in data.steps)
+        if data.step_count is not None:
+            effects.update(recorded.get(trace_id, {}))
+        for effect in effects:
+            yield Cost(data.scope, effect, close.time, data.cost_usd)
 
 
 def medians_at(costs: Iterable[Cost], effective_at: int) -> dict[tuple[str, str], tuple[int, int]]:
@@ -118,3 +143,7 @@ def _median(ordered: Sequence[int]) -> int:
     if len(ordered) % 2:
         return ordered[middle]
     return (ordered[middle - 1] + ordered[middle]) // 2
+
+
+def _effective_at(median: Median) -> int:
+    return median.effective_at

@@ -59,7 +59,9 @@ def key_of(event: Event) -> Key:
         return Key("rollback", event.data.subject.key.decode())
     if isinstance(event, CostMedianEvent):
         data = event.data
-        return Key("cost-median", f"{data.effective_at} {len(data.scope)} {data.scope}{data.effect}")
+        return Key(
+            "cost-median", f"{data.effective_at} {len(data.scope)} {data.scope}{data.effect}"
+        )
     if isinstance(event, ThresholdSetEvent | ThresholdRemovedEvent):
         return Key("policy", f"threshold {event.data.risk_band} {event.data.effect}")
     if isinstance(event, EffectDeclaredEvent | EffectRemovedEvent):

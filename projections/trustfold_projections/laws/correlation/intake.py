@@ -88,9 +88,9 @@ class Intake:
                 return None
             return self._already_closed(state.close)
         if data.step_count is not None:
-            known = state.steps.keys() | {step.step_id for step in data.steps}
-            if len(known) > STEPS_MAX:
-                return self._too_many_steps(len(known))
+            together = state.steps.keys() | {step.step_id for step in data.steps}
+            if len(together) > STEPS_MAX:
+                return self._too_many_steps(len(together))
         self._learn_scope(data.scope)
         state.close = self._closed(event)
         for violation in data.violations:

@@ -60,11 +60,11 @@ def _entries(state: TraceState, fact: Fact, intake: Intake) -> list[Entry]:
             if correction is not None:
                 entries.append(correction)
                 written.add(subject)
-    for subject, (bad_at, grant_at) in intake.moved.items():
+    for subject, moved in intake.moved.items():
         if subject in written:
             continue
         given = state.given.setdefault(subject, Given())
-        bad_at, grant_at = _exceeding(given, bad_at, grant_at)
+        bad_at, grant_at = _exceeding(given, *moved)
         if bad_at is not None or grant_at is not None:
             _mark(given, bad_at, grant_at)
             entries.append(

@@ -1,0 +1,91 @@
+"""The front page, the global options, and what an error becomes: a sentence and an exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from importlib import metadata
+
+import click
+
+from trustfold_schemas.errors import CallerError, TrustfoldError
+from trustfold_streams.cli.ingest import ingest
+from trustfold_streams.cli.options import Settings
+from trustfold_streams.cli.scores import score, scores
+from trustfold_streams.cli.status import status
+from trustfold_streams.cli.verify import verify
+
+EXIT_FOUND = 1
+EXIT_WRONG_USE = 2
+EXIT_STORE_FAILED = 3
+EXIT_INTERRUPTED = 130
+
+FRONT_PAGE = """\
+trustfold: has this tool earned the right to act without asking?
+
+  trustfold ingest FILE...        take events in (JSON Lines; `-` is standard input)
+  trustfold scores                the leaderboard of all subjects
+  trustfold score TOOL EFFECT     one subject's score and what it is made of
+  trustfold verify                prove that the table follows from the ledger and the facts
+  trustfold status                what the store holds
+
+Everything is kept in one file, trust.db, or the one that --store FILE names.
+`trustfold COMMAND --help` says more of each; `trustfold --help` lists the options.
+"""
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--store", metavar="FILE", help="The store: a file (default: trust.db).")
+@click.option(
+    "--as",
+    "role",
+    type=click.Choice(["runtime", "human", "operator", "reader"]),
+    help="Speak in one role only, instead of as the owner of the file.",
+)
+@click.version_option(metadata.version("trustfold"), prog_name="trustfold")
+@click.pass_context
+def cli(context: click.Context, store: str | None, role: str | None) -> None:
+    """A trust ledger for tool-using agents.
+
+    Exit codes: 0 fine, 1 found what it looks for, 2 wrong use, 3 the store failed.
+    """
+    context.obj = Settings(store, role)
+    if context.invoked_subcommand is None:
+        click.echo(FRONT_PAGE, nl=False)
+
+
+for command in (ingest, scores, score, verify, status):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    logging.basicConfig(format="trustfold: %(levelname)s: %(message)s", level=logging.WARNING)
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; the exit code."""
+    try:
+        code = cli.main(arguments, prog_name="trustfold", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as error:
+        error.show()
+        return EXIT_WRONG_USE
+    except CallerError as error:
+        click.echo(f"trustfold: {error}", err=True)
+        return EXIT_WRONG_USE
+    except TrustfoldError as error:
+        click.echo(f"trustfold: {error}", err=True)
+        return EXIT_STORE_FAILED
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("trustfold: interrupted; what was committed is kept", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone, as `head` does; that is no failure.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,142 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+from msgspec import Struct
+
+from trustfold_schemas.errors import SubjectError
+from trustfold_schemas.facts import OWNER, Role, Stamp
+from trustfold_schemas.instants import format_instant, parse_instant
+from trustfold_schemas.subject import Subject, subject_of
+from trustfold_streams.embedded import EmbeddedStore
+from trustfold_streams.embedded.database import Mode
+
+DEFAULT_STORE = "trust.db"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Settings(Struct):
+    """What the options before and after the command come to."""
+
+    store: str | None = None
+    role: str | None = None
+
+    @property
+    def path(self) -> Path:
+        """The store's file."""
+        name = self.store or DEFAULT_STORE
+        if re.match(r"[a-z]+:", name) and not Path(name).exists():
+            raise click.UsageError(
+                f"--store {name}: this version keeps its store in a file, named without a scheme"
+            )
+        return Path(name)
+
+    @property
+    def stamp(self) -> Stamp:
+        """As whom this command speaks."""
+        return OWNER if self.role is None else Stamp(cast("Role", self.role))
+
+    def open(self, mode: Mode) -> EmbeddedStore:
+        """Open the store."""
+        return EmbeddedStore.open(self.path, mode)
+
+
+def _store_after(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.find_object(Settings).store = value  # type: ignore[union-attr]
+
+
+def store_option(command: F) -> F:
+    """`--store` after the command, where it says the same as before it."""
+    return click.option(
+        "--store",
+        metavar="FILE",
+        expose_value=False,
+        callback=_store_after,
+        help="The store: a file (default: trust.db).",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """`--json`: one object, or one a line, for programs."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print JSON: one object, or one a line."
+    )(command)
+
+
+class Moment(click.ParamType):
+    """A moment: RFC 3339 with a zone, or a day, which means its first moment in UTC."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read a moment into microseconds since 1970."""
+        if isinstance(value, int):
+            return value
+        day = re.fullmatch(r"\d{4}-\d\d-\d\d", value)
+        try:
+            return parse_instant(f"{value}T00:00:00Z" if day else value)
+        except ValueError as error:
+            self.fail(f"{error}; a day such as 2026-04-22 will do too", param, ctx)
+
+
+def moment_options(command: F) -> F:
+    """`--as-of` and `--at`."""
+    for option in (
+        click.option(
+            "--at",
+            type=Moment(),
+            metavar="T",
+            help="Read the score at this moment: it halves per 30 days without clean evidence "
+            "(default: now, or the moment of --as-of).",
+        ),
+        click.option(
+            "--as-of",
+            type=Moment(),
+            metavar="T",
+            help="Count only what was recorded at or before this moment.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def subject_arguments(command: F) -> F:
+    """`TOOL EFFECT [--scope S]`, given to the command as `subject`."""
+
+    @functools.wraps(command)
+    def with_subject(*settings: Any, tool: str, effect: str, scope: str, **others: Any) -> Any:
+        try:
+            subject = subject_of(scope, tool, effect)
+        except SubjectError as error:
+            raise click.UsageError(str(error)) from None
+        return command(*settings, subject=subject, **others)
+
+    for argument in (
+        click.option(
+            "--scope", default="", metavar="S", help="The subject's scope (default: none)."
+        ),
+        click.argument("effect"),
+        click.argument("tool"),
+    ):
+        with_subject = argument(with_subject)
+    return cast("F", with_subject)
+
+
+def shown(subject: Subject) -> str:
+    """A subject as it is typed on the command line."""
+    scope = f" --scope {subject.scope!r}" if subject.scope else ""
+    return f"{subject.tool} {subject.effect!r}{scope}"
+
+
+def moment_text(moment: int | None) -> str | None:
+    """An instant for JSON."""
+    return None if moment is None else format_instant(moment)

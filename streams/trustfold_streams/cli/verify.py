@@ -1,0 +1,69 @@
+"""`trustfold verify`: the proofs, and every difference by name."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import msgspec
+
+from trustfold_streams.cli.options import Settings, json_option, store_option
+from trustfold_streams.cli.output import console, print_json, progress
+from trustfold_streams.embedded.verify import Report
+
+
+def _head(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise click.BadParameter("expected 64 hexadecimal digits, as `trustfold status` prints")
+    return value
+
+
+@click.command()
+@click.option(
+    "--anchor",
+    metavar="HEAD",
+    callback=_head,
+    help="A head of the chain that was kept elsewhere; it must be one this log had.",
+)
+@store_option
+@json_option
+@click.pass_obj
+def verify(settings: Settings, anchor: str | None, as_json: bool) -> int:
+    """Prove the store: facts unbroken, ledger derived from them, table folded from the ledger.
+
+    Exit 1 if there are differences; each is named.
+    """
+    with settings.open("read") as store, progress("verify", "facts") as bar:
+        task = bar.add_task("verify", total=store.status().facts, done=0)
+        report = store.verify(
+            anchor, lambda n: bar.update(task, completed=n, done=f"{n:,}") if n % 997 == 0 else None
+        )
+    if as_json:
+        print_json({"ok": report.ok, **msgspec.to_builtins(report)})
+    else:
+        _print(report)
+    return 0 if report.ok else 1
+
+
+def _print(report: Report) -> None:
+    out = console()
+    for proof, counted, claim in (
+        ("file", "", "SQLite finds its pages sound"),
+        ("facts", f"{report.facts:,} facts", "unbroken chain, bodies readable"),
+        ("ledger", f"{report.entries:,} entries", "each derived again from the facts"),
+        ("traces", f"{report.traces:,} traces", "each summary as the facts give it"),
+        ("table", f"{report.subjects:,} scores", "each equals the fold of its entries"),
+        ("dead letters", f"{report.dead_letters:,} dead letters", "bytes as they came"),
+    ):
+        found = sum(finding.proof == proof for finding in report.findings)
+        verdict = f"{found} differences" if found else "ok"
+        out.print(f"{proof:<13}{verdict:<16}{counted:<20}{claim}", markup=False)
+    for finding in report.findings:
+        out.print(
+            f"difference in {finding.proof}: {finding.where}: {finding.difference}", markup=False
+        )
+    if report.findings_unnamed:
+        out.print(f"... and {report.findings_unnamed:,} more differences")
+    if report.anchor and report.ok:
+        out.print("the anchor is a head of this log")
+    out.print(f"head {report.head}")

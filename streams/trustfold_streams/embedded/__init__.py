@@ -1,0 +1,5 @@
+"""The embedded store: facts, ledger, scores and dead letters in one SQLite file (SPEC 10)."""
+
+from trustfold_streams.embedded.store import EmbeddedStore
+
+__all__ = ["EmbeddedStore"]

@@ -1,0 +1,238 @@
+"""What a writer remembers between transactions: states of keys and subjects, the log's ends.
+
+All of it can be read from the file again, and is, as soon as another process has written or a
+transaction has failed.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from trustfold_projections.laws.correlation import Key, KeyState, correlate, key_of, new_state
+from trustfold_projections.laws.fold import refold
+from trustfold_projections.laws.medians import MedianTable
+from trustfold_schemas.errors import TrustCorruptionError
+from trustfold_schemas.events import CostMedianEvent
+from trustfold_schemas.ledger import Entry
+from trustfold_schemas.scores import ScoreRecord, State, state_of
+from trustfold_schemas.subject import Subject
+from trustfold_streams.embedded import rows
+
+log = logging.getLogger("trustfold.embedded")
+
+KEYS_MAX = 10_000
+SUBJECTS_MAX = 20_000
+
+
+class HeldKey(Struct, gc=False):
+    """The state of one correlation key and where its facts are."""
+
+    state: KeyState
+    first_recorded: int | None = None
+    last_recorded: int = 0
+    facts: int = 0
+    folded: int | None = None
+
+
+class HeldSubject(Struct, gc=False):
+    """The state of one subject and its latest entry."""
+
+    subject_id: int
+    state: State
+    head: int | None = None
+    stored: bool = True
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """The most recently used things, up to a number; none is dropped before `trim`."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._held: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        """What is held under a key, which becomes the most recent."""
+        held = self._held.get(key)
+        if held is not None:
+            self._held.move_to_end(key)
+        return held
+
+    def put(self, key: K, value: V) -> V:
+        """Hold something."""
+        self._held[key] = value
+        return value
+
+    def trim(self) -> None:
+        """Drop the least recent ones over the number."""
+        while len(self._held) > self.most:
+            self._held.popitem(last=False)
+
+    def clear(self) -> None:
+        """Drop all."""
+        self._held.clear()
+
+
+class Memory:
+    """A writer's cache over one connection; call `refresh` inside each transaction first."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._keys: Recent[Key, HeldKey] = Recent(KEYS_MAX)
+        self._subjects: Recent[Subject, HeldSubject] = Recent(SUBJECTS_MAX)
+        self._data_version: int | None = None
+        self.medians = MedianTable()
+        self.last_recorded = 0
+        self.chain = rows.GENESIS
+        self.position = 0
+        self.subject_id = 0
+
+    def forget(self) -> None:
+        """Distrust everything held: a transaction failed."""
+        self._data_version = None
+
+    def refresh(self) -> None:
+        """Read the log's ends; drop what another process's commit may have made wrong."""
+        one = self._connection.execute
+        (version,) = one("PRAGMA data_version").fetchone()
+        if version == self._data_version:
+            return
+        self._keys.clear()
+        self._subjects.clear()
+        last = one("SELECT recorded, chain FROM facts ORDER BY recorded DESC LIMIT 1").fetchone()
+        self.last_recorded, self.chain = last or (0, rows.GENESIS)
+        (self.position,) = one("SELECT coalesce(max(position), 0) FROM ledger").fetchone()
+        (self.subject_id,) = one("SELECT coalesce(max(subject_id), 0) FROM subjects").fetchone()
+        settled = one("SELECT value FROM meta WHERE name = 'settled'").fetchone()
+        self.last_recorded = max(self.last_recorded, settled[0] if settled else 0)
+        self.medians = load_medians(self._connection)
+        self._data_version = version
+
+    def trim(self) -> None:
+        """Drop the least recently used states; call between transactions only."""
+        self._keys.trim()
+        self._subjects.trim()
+
+    def key(self, key: Key) -> HeldKey:
+        """What is known of a key, re-derived from its facts if it is not held."""
+        held = self._keys.get(key)
+        if held is None:
+            held = self._keys.put(key, load_key(self._connection, key, self.medians))
+        return held
+
+    def subject(self, subject: Subject) -> HeldSubject:
+        """The state of a subject, a new one if there is none.
+
+        A corrupt one is refolded from the ledger, and said aloud.
+        """
+        held = self._subjects.get(subject)
+        if held is None:
+            held = self._subjects.put(subject, self._load_subject(subject))
+        return held
+
+    def _load_subject(self, subject: Subject) -> HeldSubject:
+        row = self._connection.execute(
+            "SELECT subject_id, content, beside, digest, checksum FROM subjects "
+            "LEFT JOIN scores USING (subject_id) WHERE scope = ? AND tool = ? AND effect = ?",
+            subject,
+        ).fetchone()
+        if row is None:
+            self.subject_id += 1
+            return HeldSubject(self.subject_id, State(subject=subject), stored=False)
+        subject_id = row[0]
+        try:
+            state, head = open_score(row[1:], subject)
+        except TrustCorruptionError as error:
+            log.critical("refolding a corrupt score from the ledger: %s", error)
+            head = last_position(self._connection, subject_id)
+            state = refold(subject, entries_of(self._connection, subject, head))
+        return HeldSubject(subject_id, state, head)
+
+
+def open_score(columns: rows.Row, subject: Subject) -> tuple[State, int | None]:
+    """Read a row of `scores` (content, beside, digest, checksum) and check it is the subject's.
+
+    Raises TrustCorruptionError for damage, for another subject's record, and for no record.
+    """
+    content, beside, digest, checksum = columns
+    if content is None:
+        raise TrustCorruptionError(f"the score of {subject} is missing from the table")
+    state, head = state_of(ScoreRecord(content.encode(), beside.encode(), digest, checksum))
+    if state.subject != subject:
+        raise TrustCorruptionError(f"the score of {subject} holds that of {state.subject}")
+    return state, head
+
+
+def load_medians(connection: sqlite3.Connection) -> MedianTable:
+    """All medians of the log, in order."""
+    medians = MedianTable()
+    for row in connection.execute(
+        f"SELECT {rows.FACT_COLUMNS} FROM facts INDEXED BY facts_of_medians "
+        "WHERE type = 'cost.median.v1' ORDER BY recorded"
+    ):
+        fact = rows.fact_of(row)
+        assert isinstance(fact.event, CostMedianEvent)
+        medians.add(fact.event.data, fact.recorded)
+    return medians
+
+
+def load_key(
+    connection: sqlite3.Connection, key: Key, medians: MedianTable, before: int | None = None
+) -> HeldKey:
+    """Re-derive what is known of a key from its facts, those recorded before a moment."""
+    held = HeldKey(new_state(key))
+    # A median's own key meets the table again; a fresh one lets it in as the first time.
+    table = MedianTable() if key.kind == "cost-median" else medians
+    for row in connection.execute(
+        f"SELECT {rows.FACT_COLUMNS} FROM facts WHERE key_hash = ? AND recorded < ? "
+        "ORDER BY recorded",
+        (rows.key_hash(key), 2**62 if before is None else before),
+    ):
+        fact = rows.fact_of(row)
+        if key_of(fact.event) == key:
+            correlate(held.state, fact, table)
+            note(held, fact.recorded)
+    return held
+
+
+def note(held: HeldKey, recorded: int) -> None:
+    """Note a fact that was taken into a key's state."""
+    if held.first_recorded is None:
+        held.first_recorded = recorded
+    held.last_recorded = recorded
+    held.facts += 1
+    if held.folded is None and getattr(held.state, "folded", False):
+        held.folded = recorded
+
+
+def entries_of(
+    connection: sqlite3.Connection, subject: Subject, head: int | None
+) -> Iterator[Entry]:
+    """A subject's entries in log order, as the fold needs them, back along `prev` from `head`."""
+    columns = ", ".join(f"l.{column}" for column in rows.ENTRY_COLUMNS.split(", "))
+    for row in connection.execute(
+        f"WITH RECURSIVE history (position, prev) AS ("
+        "  SELECT position, prev FROM ledger WHERE position = ?"
+        "  UNION ALL"
+        "  SELECT l.position, l.prev FROM history h JOIN ledger l ON l.position = h.prev"
+        f") SELECT {columns} FROM history JOIN ledger l USING (position) ORDER BY position",
+        (head,),
+    ):
+        yield rows.entry_of(row, subject)
+
+
+def last_position(connection: sqlite3.Connection, subject_id: int) -> int | None:
+    """A subject's latest entry, by reading the whole ledger: for repairs only."""
+    (position,) = connection.execute(
+        "SELECT max(position) FROM ledger WHERE subject_id = ?", (subject_id,)
+    ).fetchone()
+    return None if position is None else int(position)

@@ -1,0 +1,230 @@
+"""Reading a store: the table as it is, the table as of a moment, and what there is to know."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from trustfold_projections.laws.fold import fold, refold_as_of, rollbacks_in_force
+from trustfold_schemas.errors import CallerError, TrustCorruptionError
+from trustfold_schemas.instants import format_instant
+from trustfold_schemas.ledger import Entry
+from trustfold_schemas.scores import State
+from trustfold_schemas.subject import Subject
+from trustfold_streams.embedded import rows
+from trustfold_streams.embedded.database import snapshot, transaction
+from trustfold_streams.embedded.memory import entries_of, last_position, open_score
+
+log = logging.getLogger("trustfold.embedded")
+
+
+class NotSettledError(CallerError):
+    """The log has not settled at the moment asked for: later facts could still change it."""
+
+
+class Corrupt(Struct, frozen=True):
+    """A score that may not be used, and why: readers answer "no trust"."""
+
+    subject: Subject
+    error: str
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """What a store holds; `head` is the chain's last value. Instants in us since 1970."""
+
+    path: str
+    layout: int
+    bytes: int
+    facts: int
+    entries: int
+    subjects: int
+    traces: int
+    traces_open: int
+    first_recorded: int | None
+    last_recorded: int | None
+    head: str
+    facts_by_type: dict[str, int]
+    dead_letters_by_reason: dict[str, int]
+    clock_behind_seconds: float
+
+
+def read_state(connection: sqlite3.Connection, subject: Subject) -> State | None:
+    """The state of one subject from the table; None if nothing ever touched it.
+
+    Raises TrustCorruptionError for a corrupt record, after a critical log line.
+    """
+    row = connection.execute(
+        "SELECT content, beside, digest, checksum FROM subjects "
+        "LEFT JOIN scores USING (subject_id) WHERE scope = ? AND tool = ? AND effect = ?",
+        subject,
+    ).fetchone()
+    if row is None:
+        return None
+    try:
+        return open_score(row, subject)[0]
+    except TrustCorruptionError as error:
+        log.critical("no trust: %s", error)
+        raise
+
+
+def read_states(connection: sqlite3.Connection) -> Iterator[State | Corrupt]:
+    """The whole table, in the order of subjects; a corrupt record is named, never used."""
+    for scope, tool, effect, *columns in connection.execute(
+        "SELECT scope, tool, effect, content, beside, digest, checksum FROM subjects "
+        "LEFT JOIN scores USING (subject_id) ORDER BY scope, tool, effect"
+    ):
+        subject = Subject(scope, tool, effect)
+        try:
+            yield open_score(tuple(columns), subject)[0]
+        except TrustCorruptionError as error:
+            log.critical("no trust: %s", error)
+            yield Corrupt(subject, str(error))
+
+
+def state_as_of(connection: sqlite3.Connection, subject: Subject, moment: int) -> State | None:
+    """One subject's state from the entries recorded at or before a moment, or None."""
+    with snapshot(connection):
+        row = connection.execute(
+            "SELECT subject_id FROM subjects WHERE scope = ? AND tool = ? AND effect = ?", subject
+        ).fetchone()
+        if row is None:
+            return None
+        state = refold_as_of(
+            subject, entries_of(connection, subject, _head(connection, row[0])), moment
+        )
+    return state if state.version else None
+
+
+def _head(connection: sqlite3.Connection, subject_id: int) -> int | None:
+    """A subject's latest entry: as its record says, if an entry of the subject stands there."""
+    row = connection.execute(
+        "SELECT json_extract(beside, '$[2]') FROM scores WHERE subject_id = ? "
+        "AND json_valid(beside)",
+        (subject_id,),
+    ).fetchone()
+    newest = connection.execute(
+        "SELECT 1 FROM ledger WHERE position = ? AND subject_id = ?",
+        (row[0] if row else None, subject_id),
+    ).fetchone()
+    return int(row[0]) if newest else last_position(connection, subject_id)
+
+
+def states_as_of(connection: sqlite3.Connection, moment: int) -> dict[Subject, State]:
+    """Every subject's state from the entries recorded at or before a moment, in one pass."""
+    with snapshot(connection):
+        subjects = load_subjects(connection)
+        states: dict[Subject, State] = {}
+        rolled_back = _rollbacks(connection, subjects, moment)
+        for row in connection.execute(
+            f"SELECT subject_id, {rows.ENTRY_COLUMNS} FROM ledger "
+            "WHERE recorded <= ? ORDER BY position",
+            (moment,),
+        ):
+            subject = subjects[row[0]]
+            state = states.get(subject)
+            if state is None:
+                state = states[subject] = State(
+                    subject=subject, rollbacks=rollbacks_in_force(rolled_back.get(subject, ()))
+                )
+            if not fold(state, rows.entry_of(row[1:], subject)):
+                state.version += 1
+    return states
+
+
+def _rollbacks(
+    connection: sqlite3.Connection, subjects: dict[int, Subject], moment: int
+) -> dict[Subject, list[Entry]]:
+    """The rollback entries recorded at or before a moment, by subject."""
+    found: dict[Subject, list[Entry]] = {}
+    for row in connection.execute(
+        f"SELECT subject_id, {rows.ENTRY_COLUMNS} FROM ledger "
+        "WHERE rollback_id IS NOT NULL AND recorded <= ? ORDER BY position",
+        (moment,),
+    ):
+        subject = subjects[row[0]]
+        found.setdefault(subject, []).append(rows.entry_of(row[1:], subject))
+    return found
+
+
+def load_subjects(connection: sqlite3.Connection) -> dict[int, Subject]:
+    """All subjects by their number."""
+    return {
+        number: Subject(scope, tool, effect)
+        for number, scope, tool, effect in connection.execute("SELECT * FROM subjects")
+    }
+
+
+def last_recorded(connection: sqlite3.Connection) -> int | None:
+    """The moment of the last fact."""
+    (moment,) = connection.execute("SELECT max(recorded) FROM facts").fetchone()
+    return None if moment is None else int(moment)
+
+
+def settle(connection: sqlite3.Connection, moment: int, now: int, *, writable: bool) -> None:
+    """Make sure that nothing will be recorded at or before a moment any more.
+
+    Up to the last fact that is so already. Beyond it, a writable store is told to record later;
+    one opened for reading refuses, and so does any for a moment that has not come.
+    """
+    if moment > now:
+        raise NotSettledError(
+            f"{format_instant(moment)} has not come: it is {format_instant(now)} by this clock"
+        )
+    last = last_recorded(connection)
+    (settled,) = connection.execute(
+        "SELECT coalesce((SELECT value FROM meta WHERE name = 'settled'), 0)"
+    ).fetchone()
+    reach = max(last or 0, settled)
+    if moment <= reach:
+        return
+    if not writable:
+        raise NotSettledError(
+            f"the log has settled up to {format_instant(reach)}; ask as of that moment or "
+            "before, or open the store for writing"
+        )
+    with transaction(connection):
+        connection.execute(
+            "INSERT INTO meta VALUES ('settled', ?) ON CONFLICT (name) DO UPDATE "
+            "SET value = max(value, excluded.value)",
+            (moment,),
+        )
+
+
+def read_status(connection: sqlite3.Connection, path: str, now: int) -> Status:
+    """Count what the store holds."""
+
+    def one(query: str) -> int:
+        return int(connection.execute(query).fetchone()[0])
+
+    with snapshot(connection):
+        first, last = connection.execute(
+            "SELECT (SELECT min(recorded) FROM facts), (SELECT max(recorded) FROM facts)"
+        ).fetchone()
+        head = connection.execute(
+            "SELECT chain FROM facts ORDER BY recorded DESC LIMIT 1"
+        ).fetchone()
+        return Status(
+            path=path,
+            layout=one("PRAGMA user_version"),
+            bytes=one("PRAGMA page_count") * one("PRAGMA page_size"),
+            facts=one("SELECT count(*) FROM facts"),
+            entries=one("SELECT count(*) FROM ledger"),
+            subjects=one("SELECT count(*) FROM subjects"),
+            traces=one("SELECT count(*) FROM traces"),
+            traces_open=one("SELECT count(*) FROM traces WHERE folded IS NULL"),
+            first_recorded=first,
+            last_recorded=last,
+            head=(head[0] if head else rows.GENESIS).hex(),
+            facts_by_type=dict(
+                connection.execute("SELECT type, count(*) FROM facts GROUP BY type ORDER BY type")
+            ),
+            dead_letters_by_reason=dict(
+                connection.execute(
+                    "SELECT reason, count(*) FROM dead_letters GROUP BY reason ORDER BY reason"
+                )
+            ),
+            clock_behind_seconds=max(0, (last or 0) - now) / 1_000_000,
+        )

@@ -1,0 +1,145 @@
+"""How facts and ledger entries stand in their tables, and back."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from trustfold_projections.laws.correlation import Key
+from trustfold_schemas.decoding import decode_event
+from trustfold_schemas.events import Event, type_of
+from trustfold_schemas.facts import Fact, Stamp
+from trustfold_schemas.ledger import Entry, Kind
+from trustfold_schemas.subject import Subject
+
+TYPE_PREFIX: Final = "trustfold."
+
+KINDS: Final[dict[Kind, int]] = {
+    "evidence": 1,
+    "correction": 2,
+    "brake": 3,
+    "self_play": 4,
+    "initial": 5,
+    "rollback": 6,
+    "rollback_lifted": 7,
+}
+KIND_NAMES: Final[dict[int, Kind]] = {number: kind for kind, number in KINDS.items()}
+
+Row = tuple[Any, ...]
+
+FACT_COLUMNS: Final = "recorded, role, identity, scopes, body"
+INSERT_FACT: Final = "INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+ENTRY_COLUMNS: Final = (
+    "recorded, kind, revision, occurred, chain, a0, a1, a2, a3, a4, w0, w1, w2, w3, w4, n, "
+    "sp_a, sp_w, bad_at, grant_at, clean, median_usd, to_moment, rollback_id"
+)
+INSERT_ENTRY: Final = (
+    f"INSERT INTO ledger (position, subject_id, prev, {ENTRY_COLUMNS}) "
+    f"VALUES ({', '.join('?' * 27)})"
+)
+
+GENESIS: Final = bytes(32)
+"""The chain before the first fact."""
+
+
+def key_hash(key: Key) -> int:
+    """A signed 64-bit hash of a correlation key; equal hashes are told apart by the keys."""
+    digest = hashlib.blake2b(f"{key.kind}\0{key.name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def chained(before: bytes, row: Row) -> bytes:
+    """The chain after a fact: SHA-256 over the chain before and the fact's columns."""
+    recorded, _, kind, role, identity, scopes, body = row[:7]
+    head = msgspec.json.encode((recorded, kind, role, identity, scopes))
+    return hashlib.sha256(b"%b%b\n%b" % (before, head, body.encode())).digest()
+
+
+def fact_row(fact: Fact, hashed: int, before: bytes) -> Row:
+    """A fact as a row of `facts`, chained to the one before."""
+    stamp = fact.stamp
+    row = (
+        fact.recorded,
+        hashed,
+        type_of(fact.event).removeprefix(TYPE_PREFIX),
+        stamp.role,
+        stamp.identity,
+        None if stamp.scopes is None else msgspec.json.encode(stamp.scopes).decode(),
+        fact.document.decode(),
+    )
+    return (*row, chained(before, row))
+
+
+_SCOPES = msgspec.json.Decoder(tuple[str, ...])
+
+
+def fact_of(row: Row) -> Fact:
+    """A fact from its FACT_COLUMNS. Raises EventRefused where the body is no event any more."""
+    recorded, role, identity, scopes, body = row
+    document = body.encode()
+    event: Event = decode_event(document)
+    stamp = Stamp(role, identity, None if scopes is None else _SCOPES.decode(scopes))
+    return Fact(recorded, recorded, stamp, event, document)
+
+
+def entry_values(entry: Entry) -> Row:
+    """An entry as ENTRY_COLUMNS."""
+    chain = entry.chain
+    self_play = entry.self_play
+    return (
+        entry.recorded,
+        KINDS[entry.kind],
+        entry.revision,
+        entry.occurred,
+        msgspec.json.encode(chain[:-1]).decode() if len(chain) > 1 else None,
+        *entry.amounts,
+        *entry.weights,
+        entry.n_samples,
+        None if self_play is None else self_play[0],
+        None if self_play is None else self_play[1],
+        entry.bad_at,
+        entry.grant_at,
+        int(entry.clean),
+        entry.median_usd,
+        entry.to,
+        entry.event_id if entry.kind == "rollback" else entry.lifts,
+    )
+
+
+_MOMENTS = msgspec.json.Decoder(tuple[int, ...])
+
+
+def entry_of(
+    row: Row, subject: Subject, event_id: str = "", source: str = "", trace_id: str | None = None
+) -> Entry:
+    """An entry from its ENTRY_COLUMNS.
+
+    The names of its fact are left empty where the caller needs only what the fold reads.
+    """
+    (recorded, kind, revision, occurred, chain) = row[:5]
+    (n, sp_a, sp_w, bad_at, grant_at, clean, median_usd, to, rollback_id) = row[15:]
+    name = KIND_NAMES[kind]
+    return Entry(
+        kind=name,
+        subject=subject,
+        trace_id=trace_id,
+        event_id=rollback_id if name == "rollback" else event_id,
+        source=source,
+        occurred=occurred,
+        recorded=recorded,
+        chain=(recorded,) if chain is None else (*_MOMENTS.decode(chain), recorded),
+        revision=revision,
+        amounts=row[5:10],
+        weights=row[10:15],
+        n_samples=n,
+        self_play=None if sp_a is None else (sp_a, sp_w),
+        bad_at=bad_at,
+        grant_at=grant_at,
+        clean=bool(clean),
+        median_usd=median_usd,
+        to=to,
+        lifts=rollback_id if name == "rollback_lifted" else None,
+    )
