@@ -290,7 +290,9 @@ def _explained(error: msgspec.ValidationError, document: bytes) -> EventRefused:
     if what.startswith("Invalid enum value"):
         event = EVENT_TYPES.get(tree.get("type"))
         what = f"Expected one of {_choices(event, parts)}, got {_shown(got)}"
-    elif "got " not in what and "missing" not in what:
+    elif what.startswith("Object missing"):
+        what = f"Expected the {what.removeprefix('Object missing ')}, got an object without it"
+    elif "got " not in what:
         what = f"{what}, got {_shown(got)}"
     return EventRefused(Reason.INVALID, f"{what} - at `{path}`")
 
@@ -321,6 +323,8 @@ def _choices(event: type[Event] | None, parts: list[str | int]) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return f"an array of {len(cast('list[object]', value))}"
     if isinstance(value, str):
         return f"`{json.dumps(shorten(value), ensure_ascii=False)}`"
     return f"`{shorten(json.dumps(value, ensure_ascii=False, default=str))}`"

@@ -8,6 +8,7 @@ g(occurred) and read at any later moment is an exponentially weighted sum: `pand
 from __future__ import annotations
 
 from decimal import ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
 from typing import Final
 
 from trustfold_schemas.instants import DAY, EARLIEST
@@ -44,6 +45,7 @@ def era_and_m(moment: int) -> tuple[int, int]:
     return era, low + (MANTISSAS[i + 1] - low) * f // HALF_LIFE
 
 
+@lru_cache(maxsize=4096)
 def g(moment: int) -> int:
     """The weight of a moment (microseconds since 1970): m << era, exact.
 

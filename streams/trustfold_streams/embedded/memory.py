@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -34,6 +35,7 @@ class HeldKey(Struct, gc=False):
     """The state of one correlation key and where its facts are."""
 
     state: KeyState
+    hashed: int
     first_recorded: int | None = None
     last_recorded: int = 0
     facts: int = 0
@@ -129,6 +131,23 @@ class Memory:
             held = self._keys.put(key, load_key(self._connection, key, self.medians))
         return held
 
+    def expect(self, keys: Iterable[Key]) -> None:
+        """Look up many keys at once; most are new, and are known to be so from then on."""
+        unknown = {rows.key_hash(key): key for key in keys if self._keys.get(key) is None}
+        hashes = iter(unknown)
+        while some := list(islice(hashes, 500)):
+            marks = ", ".join("?" * len(some))
+            present = {
+                hashed
+                for (hashed,) in self._connection.execute(
+                    f"SELECT key_hash FROM facts WHERE key_hash IN ({marks})", some
+                )
+            }
+            for hashed in some:
+                if hashed not in present:
+                    key = unknown[hashed]
+                    self._keys.put(key, HeldKey(new_state(key), hashed))
+
     def subject(self, subject: Subject) -> HeldSubject:
         """The state of a subject, a new one if there is none.
 
@@ -189,13 +208,13 @@ def load_key(
     connection: sqlite3.Connection, key: Key, medians: MedianTable, before: int | None = None
 ) -> HeldKey:
     """Re-derive what is known of a key from its facts, those recorded before a moment."""
-    held = HeldKey(new_state(key))
+    held = HeldKey(new_state(key), rows.key_hash(key))
     # A median's own key meets the table again; a fresh one lets it in as the first time.
     table = MedianTable() if key.kind == "cost-median" else medians
     for row in connection.execute(
         f"SELECT {rows.FACT_COLUMNS} FROM facts WHERE key_hash = ? AND recorded < ? "
         "ORDER BY recorded",
-        (rows.key_hash(key), 2**62 if before is None else before),
+        (held.hashed, 2**62 if before is None else before),
     ):
         fact = rows.fact_of(row)
         if key_of(fact.event) == key:

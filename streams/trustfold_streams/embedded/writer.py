@@ -62,8 +62,9 @@ class Receipt(Struct, frozen=True, gc=False):
 
 class _Admitted(Struct, frozen=True, gc=False):
     document: Document
-    event: Event | None
-    refused: EventRefused | None
+    event: Event | None = None
+    key: Key | None = None
+    refused: EventRefused | None = None
 
 
 class Writer:
@@ -80,6 +81,7 @@ class Writer:
         try:
             with transaction(self.connection):
                 self.memory.refresh()
+                self.memory.expect(one.key for one in admitted if one.key is not None)
                 batch = _Batch(self, stamp)
                 receipts = [batch.take(one) for one in admitted]
                 batch.flush()
@@ -92,9 +94,10 @@ class Writer:
 
 def _admitted(document: Document, stamp: Stamp) -> _Admitted:
     try:
-        return _Admitted(document, admit(document.body, stamp), None)
+        event = admit(document.body, stamp)
     except EventRefused as refused:
-        return _Admitted(document, None, refused)
+        return _Admitted(document, refused=refused)
+    return _Admitted(document, event, key_of(event))
 
 
 class _Batch:
@@ -121,13 +124,12 @@ class _Batch:
     def take(self, admitted: _Admitted) -> Receipt:
         """Take one document through correlation and fold."""
         moment = max(self.now, self.memory.last_recorded + 1)
-        document, event = admitted.document, admitted.event
-        if event is None:
+        document, event, key = admitted.document, admitted.event, admitted.key
+        if event is None or key is None:
             assert admitted.refused is not None
             reason, detail = admitted.refused.reason, admitted.refused.detail
             self._bury(reason, detail, document.origin, moment, document.body)
             return Receipt("dead_letters", None, reason, detail)
-        key = key_of(event)
         held = self.memory.key(key)
         fact = Fact(moment, moment, self.stamp, event, document.body)
         outcome = correlate(held.state, fact, self.memory.medians)
@@ -156,7 +158,7 @@ class _Batch:
         return Receipt(counted, recorded, own.reason, own.detail)
 
     def _record(self, fact: Fact, key: Key, held: HeldKey) -> None:
-        row = rows.fact_row(fact, rows.key_hash(key), self.memory.chain)
+        row = rows.fact_row(fact, held.hashed, self.memory.chain)
         self.memory.chain = row[-1]
         self.memory.last_recorded = fact.recorded
         self.facts[fact.recorded] = row
@@ -164,8 +166,9 @@ class _Batch:
         self.keys[key] = held
 
     def _fold(self, entry: Entry) -> None:
-        held = self.memory.subject(entry.subject)
-        self.subjects[entry.subject] = held
+        held = self.subjects.get(entry.subject)
+        if held is None:
+            held = self.subjects[entry.subject] = self.memory.subject(entry.subject)
         self.memory.position += 1
         position = self.memory.position
         self.entries.append((position, held.subject_id, held.head, *rows.entry_values(entry)))

@@ -15,8 +15,6 @@ UNDO_WINDOW = 10 * MINUTE
 """A human undo within this time of the trace sets undo_rate; a later one only brakes."""
 
 _NOTHING_SAID = Target()
-_GRAVE_LAW_MAX = 2
-_MILD = PPM // 2
 
 
 class Contribution(Struct, frozen=True, gc=False):
@@ -46,52 +44,71 @@ def contribution(state: TraceState, subject: Subject) -> Contribution:
 
 def _of_steps(state: TraceState, close: Close, subject: Subject) -> Contribution:
     whole = subject.is_global
-    if whole:
-        step_ids = tuple(step_id for ids in state.subjects.values() for step_id in ids)
-    else:
-        step_ids = state.subjects[subject]
-    # A grant that names nothing speaks of a subject only where it can mean no other.
-    unnamed_grant = state.of_all.granted and (whole or len(state.subjects) == 1)
-    undone_until = close.time + UNDO_WINDOW
-
-    ok = executed = granted = decided = 0
-    undone = False
+    step_ids = state.step_ids if whole else state.subjects[subject]
+    ok = executed = 0
     for step_id in step_ids:
-        step = state.steps[step_id].step
-        says = (
-            state.of_all,
-            state.of_step.get(step_id, _NOTHING_SAID),
-            state.of_subject.get(state.subject_of(step) if whole else subject, _NOTHING_SAID),
-        )
-        if step.executed:
+        status = state.steps[step_id].step.status
+        if status != "not_executed":
             executed += 1
-            ok += step.status == "ok"
-            undone = undone or any(
-                t.undone_at is not None and t.undone_at <= undone_until for t in says
-            )
-        if any(t.denied for t in says):
-            decided += 1
-        elif unnamed_grant or any(t.granted for t in says[1:]):
-            decided += 1
-            granted += 1
-
-    laws = [violation.law for violation in close.violations]
-    grave = any(law <= _GRAVE_LAW_MAX for law in laws)
+            ok += status == "ok"
+    # Most traces are folded before anybody says a word of them.
+    granted, decided, undone = 0, 0, False
+    if state.of_all.spoken or state.of_step or state.of_subject:
+        granted, decided = _approval(state, subject, step_ids)
+        undone = _undone(state, close, subject, step_ids)
     median = None if whole else state.medians.get(subject)
     cost, cost_weight = 0, 0
     if close.cost_usd is not None and median is not None:
         cost, cost_weight = PPM - min(PPM, close.cost_usd * PPM // median), 1
     return Contribution(
-        amounts=(
+        (
             ok * PPM // executed if executed else 0,
             granted * PPM // decided if decided else 0,
             cost,
-            0 if grave else _MILD if laws else PPM,
+            close.constitution,
             PPM if undone else 0,
         ),
-        weights=(1 if executed else 0, 1 if decided else 0, cost_weight, 1, 1),
-        n_samples=1,
-        clean=executed > 0 and ok == executed and not grave,
+        (1 if executed else 0, 1 if decided else 0, cost_weight, 1, 1),
+        1,
+        executed > 0 and ok == executed and close.constitution > 0,
+    )
+
+
+def _approval(state: TraceState, subject: Subject, step_ids: tuple[str, ...]) -> tuple[int, int]:
+    """How many of the steps humans granted, of how many they decided; any denial denies."""
+    whole = subject.is_global
+    # A grant that names nothing speaks of a subject only where it can mean no other.
+    unnamed_grant = state.of_all.granted and (whole or len(state.subjects) == 1)
+    granted = decided = 0
+    for step_id in step_ids:
+        of_step, of_subject = _said(state, subject, step_id)
+        if state.of_all.denied or of_step.denied or of_subject.denied:
+            decided += 1
+        elif unnamed_grant or of_step.granted or of_subject.granted:
+            decided += 1
+            granted += 1
+    return granted, decided
+
+
+def _undone(state: TraceState, close: Close, subject: Subject, step_ids: tuple[str, ...]) -> bool:
+    """Whether a human undid an executed step in time."""
+    until = close.time + UNDO_WINDOW
+    for step_id in step_ids:
+        if not state.steps[step_id].step.executed:
+            continue
+        for said in (state.of_all, *_said(state, subject, step_id)):
+            if said.undone_at is not None and said.undone_at <= until:
+                return True
+    return False
+
+
+def _said(state: TraceState, subject: Subject, step_id: str) -> tuple[Target, Target]:
+    """What is said of a step and of its subject by name."""
+    if subject.is_global:
+        subject = state.subject_of(state.steps[step_id].step)
+    return (
+        state.of_step.get(step_id, _NOTHING_SAID),
+        state.of_subject.get(subject, _NOTHING_SAID),
     )
 
 

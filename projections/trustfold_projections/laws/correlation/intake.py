@@ -15,6 +15,7 @@ from trustfold_projections.laws.correlation.knowledge import (
     Says,
     Target,
     TraceState,
+    constitution_of,
 )
 from trustfold_projections.laws.correlation.outcome import Refusal
 from trustfold_projections.laws.fold import later
@@ -46,6 +47,10 @@ def abandoned_id(trace_id: str) -> str:
     return f"abandoned/{trace_id}"
 
 
+Moved = tuple[int | None, int | None]
+"""A brake and a grant: what `last_bad_at` and `last_grant_at` are to be at least."""
+
+
 class Intake:
     """One fact on its way into a trace's state."""
 
@@ -54,7 +59,7 @@ class Intake:
         self.fact = fact
         self.medians = medians
         self.folds = False
-        self.moved: dict[Subject, tuple[int | None, int | None]] = {}
+        self.moved: dict[Subject, Moved] = {}
         self.dirty: dict[Subject, None] = {}
         self.refusals: list[Refusal] = []
 
@@ -131,10 +136,6 @@ class Intake:
             recorded=self.fact.recorded,
             event_id=event.id,
             source=event.source,
-            outcome=None,
-            cost_usd=None,
-            violations=(),
-            step_count=None,
             signals=data,
         )
         if data.undo_flag == PPM or data.constitution_clean == 0:
@@ -175,8 +176,10 @@ class Intake:
         return None
 
     def _learn_step(self, step: Step, position: int | None) -> KnownStep:
-        known = self.state.steps[step.step_id] = KnownStep(step, position)
-        self._move_by_step(step.step_id, step)
+        state = self.state
+        known = state.steps[step.step_id] = KnownStep(step, position)
+        if state.of_step or state.of_all.bad_at is not None:
+            self._move_by_step(step.step_id, step)
         return known
 
     def _closed(self, event: TraceClosedEvent) -> Close:
@@ -189,6 +192,7 @@ class Intake:
             cost_usd=event.data.cost_usd,
             violations=event.data.violations,
             step_count=event.data.step_count,
+            constitution=constitution_of(event.data.violations),
         )
 
     # ---- the fold ------------------------------------------------------------------------------

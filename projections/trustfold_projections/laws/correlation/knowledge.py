@@ -14,9 +14,13 @@ from msgspec import Struct
 
 from trustfold_projections.laws.correlation.outcome import SeenIds
 from trustfold_projections.laws.fold import later
+from trustfold_schemas.amounts import PPM
 from trustfold_schemas.events import SignalsReported, Step, Violation
 from trustfold_schemas.ledger import ZEROS, Five
 from trustfold_schemas.subject import Subject
+
+GRAVE_LAW_MAX = 2
+"""Laws 0 to 2 are grave; only 3 is mild."""
 
 
 class Target(Struct, gc=False):
@@ -30,6 +34,11 @@ class Target(Struct, gc=False):
     undone_at: int | None = None
     bad_at: int | None = None
     grant_at: int | None = None
+
+    @property
+    def spoken(self) -> bool:
+        """Whether anything here can move a rate."""
+        return self.denied or self.granted or self.undone_at is not None
 
     def bad(self, moment: int) -> None:
         """Something bad happened at this moment; the latest one brakes."""
@@ -84,11 +93,20 @@ class Close(Struct, frozen=True, gc=False):
     recorded: int
     event_id: str
     source: str
-    outcome: str | None
-    cost_usd: int | None
-    violations: tuple[Violation, ...]
-    step_count: int | None
+    outcome: str | None = None
+    cost_usd: int | None = None
+    violations: tuple[Violation, ...] = ()
+    step_count: int | None = None
     signals: SignalsReported | None = None
+    constitution: int = PPM
+    """constitution_clean in ppm: 0 if a law 0 to 2 was broken, a half if only law 3."""
+
+
+def constitution_of(violations: tuple[Violation, ...]) -> int:
+    """constitution_clean of a whole trace, in ppm (SPEC 3)."""
+    if not violations:
+        return PPM
+    return 0 if any(violation.law <= GRAVE_LAW_MAX for violation in violations) else PPM // 2
 
 
 class Excluded(NamedTuple):
@@ -147,6 +165,11 @@ class TraceState(Struct, gc=False, kw_only=True):
         """The subject of one of this trace's steps; its scope must be known."""
         assert self.scope is not None
         return Subject(self.scope, step.tool, step.effect)
+
+    @property
+    def step_ids(self) -> tuple[str, ...]:
+        """The ids of all steps that count, after the fold."""
+        return tuple(step_id for step_ids in self.subjects.values() for step_id in step_ids)
 
     def target(self, step_id: str) -> Target:
         """What is said of a step, known or not."""

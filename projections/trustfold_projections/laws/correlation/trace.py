@@ -7,7 +7,7 @@ so they telescope to the same sums in any order of arrival.
 from __future__ import annotations
 
 from trustfold_projections.laws.correlation.contribution import contribution
-from trustfold_projections.laws.correlation.intake import Intake
+from trustfold_projections.laws.correlation.intake import Intake, Moved
 from trustfold_projections.laws.correlation.knowledge import Given, TraceState
 from trustfold_projections.laws.correlation.outcome import (
     Outcome,
@@ -18,7 +18,7 @@ from trustfold_projections.laws.correlation.outcome import (
 from trustfold_projections.laws.fold import later
 from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.facts import Fact
-from trustfold_schemas.ledger import Entry, Five, Kind
+from trustfold_schemas.ledger import Entry, Five
 from trustfold_schemas.subject import Subject, global_subject
 
 
@@ -61,25 +61,10 @@ def _entries(state: TraceState, fact: Fact, intake: Intake) -> list[Entry]:
                 entries.append(correction)
                 written.add(subject)
     for subject, moved in intake.moved.items():
-        if subject in written:
-            continue
-        given = state.given.setdefault(subject, Given())
-        bad_at, grant_at = _exceeding(given, *moved)
-        if bad_at is not None or grant_at is not None:
-            _mark(given, bad_at, grant_at)
-            entries.append(
-                _entry(
-                    state,
-                    fact,
-                    subject,
-                    given,
-                    kind="brake",
-                    occurred=fact.event.time,
-                    chain=(fact.recorded,),
-                    bad_at=bad_at,
-                    grant_at=grant_at,
-                )
-            )
+        if subject not in written:
+            brake = _brake(state, fact, subject, moved)
+            if brake is not None:
+                entries.append(brake)
     return entries
 
 
@@ -96,27 +81,31 @@ def _subjects(state: TraceState) -> tuple[Subject, ...]:
 
 def _evidence(state: TraceState, fact: Fact, subject: Subject, intake: Intake) -> Entry:
     made = contribution(state, subject)
-    given = state.given.setdefault(subject, Given())
-    bad_at, grant_at = _exceeding(given, *intake.moved.get(subject, (None, None)))
-    _mark(given, bad_at, grant_at)
+    given = state.given.get(subject)
+    if given is None:
+        given = state.given[subject] = Given()
+    bad_at, grant_at = _newly_marked(given, intake.moved.get(subject))
     given.amounts, given.weights, given.n_samples = made.amounts, made.weights, made.n_samples
-    given.chain = (*given.chain, fact.recorded)
+    given.chain = (fact.recorded,)
+    given.revision += 1
     assert state.close is not None
-    return _entry(
-        state,
-        fact,
-        subject,
-        given,
+    return Entry(
         kind="evidence",
+        subject=subject,
+        trace_id=state.trace_id,
+        event_id=fact.event.id,
+        source=fact.event.source,
         occurred=state.close.time,
+        recorded=fact.recorded,
         chain=given.chain,
+        revision=given.revision,
         amounts=made.amounts,
         weights=made.weights,
         n_samples=made.n_samples,
         bad_at=bad_at,
         grant_at=grant_at,
         clean=made.clean,
-        median_usd=state.medians.get(subject) if state.close.cost_usd is not None else None,
+        median_usd=state.medians.get(subject),
     )
 
 
@@ -126,25 +115,45 @@ def _correction(state: TraceState, fact: Fact, subject: Subject, intake: Intake)
     old = (given.amounts, given.weights, given.n_samples)
     if (made.amounts, made.weights, made.n_samples) == old:
         return None
-    bad_at, grant_at = _exceeding(given, *intake.moved.get(subject, (None, None)))
-    _mark(given, bad_at, grant_at)
-    amounts = _difference(made.amounts, given.amounts)
-    weights = _difference(made.weights, given.weights)
-    n_samples = made.n_samples - given.n_samples
+    bad_at, grant_at = _newly_marked(given, intake.moved.get(subject))
     given.amounts, given.weights, given.n_samples = made.amounts, made.weights, made.n_samples
     given.chain = (*given.chain, fact.recorded)
+    given.revision += 1
     assert state.close is not None
-    return _entry(
-        state,
-        fact,
-        subject,
-        given,
+    return Entry(
         kind="correction",
+        subject=subject,
+        trace_id=state.trace_id,
+        event_id=fact.event.id,
+        source=fact.event.source,
         occurred=state.close.time,
+        recorded=fact.recorded,
         chain=given.chain,
-        amounts=amounts,
-        weights=weights,
-        n_samples=n_samples,
+        revision=given.revision,
+        amounts=_difference(made.amounts, old[0]),
+        weights=_difference(made.weights, old[1]),
+        n_samples=made.n_samples - old[2],
+        bad_at=bad_at,
+        grant_at=grant_at,
+    )
+
+
+def _brake(state: TraceState, fact: Fact, subject: Subject, moved: Moved) -> Entry | None:
+    given = state.given.setdefault(subject, Given())
+    bad_at, grant_at = _newly_marked(given, moved)
+    if bad_at is None and grant_at is None:
+        return None
+    given.revision += 1
+    return Entry(
+        kind="brake",
+        subject=subject,
+        trace_id=state.trace_id,
+        event_id=fact.event.id,
+        source=fact.event.source,
+        occurred=fact.event.time,
+        recorded=fact.recorded,
+        chain=(fact.recorded,),
+        revision=given.revision,
         bad_at=bad_at,
         grant_at=grant_at,
     )
@@ -155,55 +164,15 @@ def _difference(new: Five, old: Five) -> Five:
     return a, b, c, d, e
 
 
-def _exceeding(
-    given: Given, bad_at: int | None, grant_at: int | None
-) -> tuple[int | None, int | None]:
-    """Of two moments those that exceed what this trace gave the subject before."""
+def _newly_marked(given: Given, moved: Moved | None) -> Moved:
+    """Of a brake and a grant those that exceed what this trace gave the subject; noted as given."""
+    if moved is None:
+        return None, None
+    bad_at, grant_at = moved
     if bad_at is not None and given.bad_at is not None and bad_at <= given.bad_at:
         bad_at = None
     if grant_at is not None and given.grant_at is not None and grant_at <= given.grant_at:
         grant_at = None
-    return bad_at, grant_at
-
-
-def _mark(given: Given, bad_at: int | None, grant_at: int | None) -> None:
     given.bad_at = later(given.bad_at, bad_at)
     given.grant_at = later(given.grant_at, grant_at)
-
-
-def _entry(
-    state: TraceState,
-    fact: Fact,
-    subject: Subject,
-    given: Given,
-    *,
-    kind: Kind,
-    occurred: int,
-    chain: tuple[int, ...],
-    amounts: Five = (0, 0, 0, 0, 0),
-    weights: Five = (0, 0, 0, 0, 0),
-    n_samples: int = 0,
-    bad_at: int | None = None,
-    grant_at: int | None = None,
-    clean: bool = False,
-    median_usd: int | None = None,
-) -> Entry:
-    given.revision += 1
-    return Entry(
-        kind=kind,
-        subject=subject,
-        trace_id=state.trace_id,
-        event_id=fact.event.id,
-        source=fact.event.source,
-        occurred=occurred,
-        recorded=fact.recorded,
-        chain=chain,
-        revision=given.revision,
-        amounts=amounts,
-        weights=weights,
-        n_samples=n_samples,
-        bad_at=bad_at,
-        grant_at=grant_at,
-        clean=clean,
-        median_usd=median_usd,
-    )
+    return bad_at, grant_at
