@@ -10,10 +10,14 @@ from importlib import metadata
 import click
 
 from trustfold_schemas.errors import CallerError, TrustfoldError
+from trustfold_streams.cli.dead_letters import dead_letters
+from trustfold_streams.cli.explain import explain
 from trustfold_streams.cli.ingest import ingest
 from trustfold_streams.cli.options import Settings
+from trustfold_streams.cli.pending import pending, sweep
 from trustfold_streams.cli.scores import score, scores
 from trustfold_streams.cli.status import status
+from trustfold_streams.cli.take_back import exclude, include, lift, rollback
 from trustfold_streams.cli.verify import verify
 
 EXIT_FOUND = 1
@@ -27,15 +31,27 @@ trustfold: has this tool earned the right to act without asking?
   trustfold ingest FILE...        take events in (JSON Lines; `-` is standard input)
   trustfold scores                the leaderboard of all subjects
   trustfold score TOOL EFFECT     one subject's score and what it is made of
+  trustfold explain TOOL EFFECT   why it is so: terms, and what each entry moved
   trustfold verify                prove that the table follows from the ledger and the facts
-  trustfold status                what the store holds
 
 Everything is kept in one file, trust.db, or the one that --store FILE names.
-`trustfold COMMAND --help` says more of each; `trustfold --help` lists the options.
+`trustfold --help` lists all commands; `trustfold COMMAND --help` says more of each.
 """
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class InOrder(click.Group):
+    """Lists commands in the order in which a person meets them, not by the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The names of the commands."""
+        return list(self.commands)
+
+
+@click.group(
+    cls=InOrder,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option("--store", metavar="FILE", help="The store: a file (default: trust.db).")
 @click.option(
     "--as",
@@ -55,7 +71,21 @@ def cli(context: click.Context, store: str | None, role: str | None) -> None:
         click.echo(FRONT_PAGE, nl=False)
 
 
-for command in (ingest, scores, score, verify, status):
+for command in (
+    ingest,
+    scores,
+    score,
+    explain,
+    verify,
+    rollback,
+    lift,
+    exclude,
+    include,
+    dead_letters,
+    pending,
+    sweep,
+    status,
+):
     cli.add_command(command)
 
 

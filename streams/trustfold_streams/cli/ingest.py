@@ -18,8 +18,8 @@ from trustfold_schemas.subject import Subject
 from trustfold_streams.cli.lines import Source, open_sources
 from trustfold_streams.cli.options import Settings, json_option, store_option
 from trustfold_streams.cli.output import print_json, progress
-from trustfold_streams.embedded.store import BATCH, Summary
-from trustfold_streams.embedded.writer import Document, Receipt
+from trustfold_streams.embedded.receipts import Document, Receipt, Summary
+from trustfold_streams.embedded.store import BATCH
 
 NAMED_MAX = 10
 """So many dead letters are named as they come; the rest are counted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import getpass
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +47,19 @@ class Settings(Struct):
 
     def open(self, mode: Mode) -> EmbeddedStore:
         """Open the store."""
-        return EmbeddedStore.open(self.path, mode)
+        return EmbeddedStore.open(self.path, mode, stamp=self.stamp)
+
+    def open_as_of(self, moment: int | None) -> EmbeddedStore:
+        """Open the store to read it as of a moment.
+
+        For reading, if the log has settled by then; else for writing, so that it can be told to
+        record later.
+        """
+        store = self.open("read")
+        if moment is None or store.settled(moment):
+            return store
+        store.close()
+        return self.open("write")
 
 
 def _store_after(context: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -129,6 +142,36 @@ def subject_arguments(command: F) -> F:
     ):
         with_subject = argument(with_subject)
     return cast("F", with_subject)
+
+
+class Author(Struct, frozen=True):
+    """Who takes something back, and why: kept for ever beside what was done."""
+
+    by: str
+    why: str
+
+
+def author_options(command: F) -> F:
+    """`--why` and `--by`, given to the command as `author`."""
+
+    @functools.wraps(command)
+    def with_author(*settings: Any, by: str, why: str, **others: Any) -> Any:
+        if not why.strip():
+            raise click.UsageError("--why must say something")
+        return command(*settings, author=Author(by, why), **others)
+
+    for option in (
+        click.option(
+            "--by",
+            default=getpass.getuser,
+            show_default="your login name",
+            metavar="WHO",
+            help="Who decided it.",
+        ),
+        click.option("--why", required=True, metavar="WHY", help="The reason, in words."),
+    ):
+        with_author = option(with_author)
+    return cast("F", with_author)
 
 
 def shown(subject: Subject) -> str:

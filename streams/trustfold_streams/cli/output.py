@@ -31,7 +31,9 @@ def console() -> Console:
 
 def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
     """An empty table; the columns in `numbers` stand to the right."""
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    made = Table(
+        title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
     for name in columns:
         right = name in numbers
         made.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")

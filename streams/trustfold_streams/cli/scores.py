@@ -43,7 +43,7 @@ def scores(settings: Settings, top: int, as_of: int | None, at: int | None, as_j
     raw is the score before freshness; n counts traces, effective the same with each halved per
     30 days of age.
     """
-    with settings.open("read" if as_of is None else "write") as store:
+    with settings.open_as_of(as_of) as store:
         read = store.states() if as_of is None else store.states_as_of(as_of)
         now = _reading_moment(store, as_of, at)
     states = [state for state in read if isinstance(state, State)]
@@ -71,7 +71,7 @@ def score(
 
     Exit 1 if nothing was ever recorded of the subject.
     """
-    with settings.open("read" if as_of is None else "write") as store:
+    with settings.open_as_of(as_of) as store:
         state = store.state(subject) if as_of is None else store.state_as_of(subject, as_of)
         now = _reading_moment(store, as_of, at)
     if state is None:

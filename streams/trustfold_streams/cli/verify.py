@@ -7,8 +7,9 @@ import re
 import click
 import msgspec
 
-from trustfold_streams.cli.options import Settings, json_option, store_option
+from trustfold_streams.cli.options import Settings, json_option, shown, store_option
 from trustfold_streams.cli.output import console, print_json, progress
+from trustfold_streams.embedded.database import Mode
 from trustfold_streams.embedded.verify import Report
 
 
@@ -25,22 +26,37 @@ def _head(_: click.Context, __: click.Parameter, value: str | None) -> str | Non
     callback=_head,
     help="A head of the chain that was kept elsewhere; it must be one this log had.",
 )
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="First refold wrong scores from the ledger and trace summaries from the facts; facts "
+    "and ledger are never touched.",
+)
 @store_option
 @json_option
 @click.pass_obj
-def verify(settings: Settings, anchor: str | None, as_json: bool) -> int:
+def verify(settings: Settings, anchor: str | None, repair: bool, as_json: bool) -> int:
     """Prove the store: facts unbroken, ledger derived from them, table folded from the ledger.
 
     Exit 1 if there are differences; each is named.
     """
-    with settings.open("read") as store, progress("verify", "facts") as bar:
+    mode: Mode = "write" if repair else "read"
+    with settings.open(mode) as store, progress("verify", "facts") as bar:
+        repaired = store.repair() if repair else None
         task = bar.add_task("verify", total=store.status().facts, done=0)
         report = store.verify(
             anchor, lambda n: bar.update(task, completed=n, done=f"{n:,}") if n % 997 == 0 else None
         )
     if as_json:
-        print_json({"ok": report.ok, **msgspec.to_builtins(report)})
+        made = {"ok": report.ok, **msgspec.to_builtins(report)}
+        if repaired is not None:
+            made["repaired"] = {"scores": repaired[0], "traces": repaired[1]}
+        print_json(made)
     else:
+        if repaired is not None:
+            for subject in repaired[0]:
+                click.echo(f"refolded the score of {shown(subject)}")
+            click.echo(f"repaired: {len(repaired[0]):,} scores, {repaired[1]:,} trace summaries")
         _print(report)
     return 0 if report.ok else 1
 

@@ -234,19 +234,29 @@ def note(held: HeldKey, recorded: int) -> None:
 
 
 def entries_of(
-    connection: sqlite3.Connection, subject: Subject, head: int | None
+    connection: sqlite3.Connection, subject: Subject, head: int | None, *, named: bool = False
 ) -> Iterator[Entry]:
-    """A subject's entries in log order, as the fold needs them, back along `prev` from `head`."""
+    """A subject's entries in log order, back along `prev` from `head`.
+
+    `named` reads the names of their facts too, which the fold does not need.
+    """
     columns = ", ".join(f"l.{column}" for column in rows.ENTRY_COLUMNS.split(", "))
+    join = ""
+    if named:
+        columns = (
+            "json_extract(f.body, '$.id'), json_extract(f.body, '$.source'), "
+            f"json_extract(f.body, '$.data.trace_id'), {columns}"
+        )
+        join = "JOIN facts f ON f.recorded = l.recorded "
     for row in connection.execute(
-        f"WITH RECURSIVE history (position, prev) AS ("
+        "WITH RECURSIVE history (position, prev) AS ("
         "  SELECT position, prev FROM ledger WHERE position = ?"
         "  UNION ALL"
         "  SELECT l.position, l.prev FROM history h JOIN ledger l ON l.position = h.prev"
-        f") SELECT {columns} FROM history JOIN ledger l USING (position) ORDER BY position",
+        f") SELECT {columns} FROM history JOIN ledger l USING (position) {join}ORDER BY position",
         (head,),
     ):
-        yield rows.entry_of(row, subject)
+        yield rows.entry_of(row[3:], subject, *row[:3]) if named else rows.entry_of(row, subject)
 
 
 def last_position(connection: sqlite3.Connection, subject_id: int) -> int | None:

@@ -93,12 +93,12 @@ def state_as_of(connection: sqlite3.Connection, subject: Subject, moment: int) -
         if row is None:
             return None
         state = refold_as_of(
-            subject, entries_of(connection, subject, _head(connection, row[0])), moment
+            subject, entries_of(connection, subject, head_of(connection, row[0])), moment
         )
     return state if state.version else None
 
 
-def _head(connection: sqlite3.Connection, subject_id: int) -> int | None:
+def head_of(connection: sqlite3.Connection, subject_id: int) -> int | None:
     """A subject's latest entry: as its record says, if an entry of the subject stands there."""
     row = connection.execute(
         "SELECT json_extract(beside, '$[2]') FROM scores WHERE subject_id = ? "
@@ -163,6 +163,14 @@ def last_recorded(connection: sqlite3.Connection) -> int | None:
     return None if moment is None else int(moment)
 
 
+def settled_up_to(connection: sqlite3.Connection) -> int:
+    """The moment at or before which nothing will be recorded any more."""
+    (settled,) = connection.execute(
+        "SELECT coalesce((SELECT value FROM meta WHERE name = 'settled'), 0)"
+    ).fetchone()
+    return max(last_recorded(connection) or 0, int(settled))
+
+
 def settle(connection: sqlite3.Connection, moment: int, now: int, *, writable: bool) -> None:
     """Make sure that nothing will be recorded at or before a moment any more.
 
@@ -173,11 +181,7 @@ def settle(connection: sqlite3.Connection, moment: int, now: int, *, writable: b
         raise NotSettledError(
             f"{format_instant(moment)} has not come: it is {format_instant(now)} by this clock"
         )
-    last = last_recorded(connection)
-    (settled,) = connection.execute(
-        "SELECT coalesce((SELECT value FROM meta WHERE name = 'settled'), 0)"
-    ).fetchone()
-    reach = max(last or 0, settled)
+    reach = settled_up_to(connection)
     if moment <= reach:
         return
     if not writable:

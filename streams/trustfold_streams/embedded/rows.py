@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from trustfold_projections.laws.correlation import Key
+from trustfold_projections.laws.correlation import Key, key_of
 from trustfold_schemas.decoding import decode_event
 from trustfold_schemas.events import Event, type_of
-from trustfold_schemas.facts import Fact, Stamp
+from trustfold_schemas.facts import Fact, Role, Stamp
 from trustfold_schemas.ledger import Entry, Kind
 from trustfold_schemas.subject import Subject
 
@@ -67,7 +67,7 @@ def fact_row(fact: Fact, hashed: int, before: bytes) -> Row:
         type_of(fact.event).removeprefix(TYPE_PREFIX),
         stamp.role,
         stamp.identity,
-        None if stamp.scopes is None else msgspec.json.encode(stamp.scopes).decode(),
+        scopes_text(stamp),
         fact.document.decode(),
     )
     return (*row, chained(before, row))
@@ -76,13 +76,27 @@ def fact_row(fact: Fact, hashed: int, before: bytes) -> Row:
 _SCOPES = msgspec.json.Decoder(tuple[str, ...])
 
 
+def scopes_text(stamp: Stamp) -> str | None:
+    """A publisher's scopes as a column: a JSON array, or NULL for all."""
+    return None if stamp.scopes is None else msgspec.json.encode(stamp.scopes).decode()
+
+
+def stamp_of(role: Role, identity: str | None, scopes: str | None) -> Stamp:
+    """A stamp from its three columns."""
+    return Stamp(role, identity, None if scopes is None else _SCOPES.decode(scopes))
+
+
 def fact_of(row: Row) -> Fact:
     """A fact from its FACT_COLUMNS. Raises EventRefused where the body is no event any more."""
     recorded, role, identity, scopes, body = row
     document = body.encode()
     event: Event = decode_event(document)
-    stamp = Stamp(role, identity, None if scopes is None else _SCOPES.decode(scopes))
-    return Fact(recorded, recorded, stamp, event, document)
+    return Fact(recorded, recorded, stamp_of(role, identity, scopes), event, document)
+
+
+def key_of_fact(fact: Fact) -> Key:
+    """The key that a fact is correlated by."""
+    return key_of(fact.event)
 
 
 def entry_values(entry: Entry) -> Row:

@@ -1,65 +1,72 @@
-"""The embedded store as its users hold it: open it, ingest, read, verify, close."""
+"""The embedded store as its users hold it: open it, ingest, read, take back, verify, close."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
-import msgspec
-from msgspec import Struct
-
+from trustfold_projections.laws.explanation import Explanation, explain
+from trustfold_projections.laws.fold import refold
 from trustfold_projections.laws.scoring import score_of
-from trustfold_schemas.errors import TrustCorruptionError
+from trustfold_schemas import actions
+from trustfold_schemas.dead_letters import Reason
+from trustfold_schemas.decoding import decode_event
+from trustfold_schemas.errors import EventRefused, TrustCorruptionError
 from trustfold_schemas.facts import OWNER, Stamp
+from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import State, TrustScore
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
-from trustfold_streams.embedded import reader
-from trustfold_streams.embedded.database import BUSY_SECONDS, Mode, connect, translated
+from trustfold_streams.embedded import audit, dead_letters, reader
+from trustfold_streams.embedded.audit import Pending
+from trustfold_streams.embedded.database import (
+    BUSY_SECONDS,
+    Mode,
+    connect,
+    snapshot,
+    transaction,
+    translated,
+)
+from trustfold_streams.embedded.dead_letters import StoredDeadLetter
 from trustfold_streams.embedded.errors import StoreReadOnlyError
 from trustfold_streams.embedded.reader import Corrupt, Status
+from trustfold_streams.embedded.receipts import Document, Receipt, Summary
 from trustfold_streams.embedded.verify import Report, verify
-from trustfold_streams.embedded.writer import Document, Receipt, Writer
+from trustfold_streams.embedded.writer import Writer
 
 BATCH = 1_000
 """Documents a transaction."""
 
-
-class Summary(Struct, kw_only=True):
-    """What became of the documents of an ingest, each counted once."""
-
-    accepted: int = 0
-    duplicates: int = 0
-    conflicts: int = 0
-    dead_letters: int = 0
-
-    def count(self, receipts: Iterable[Receipt]) -> None:
-        """Add a batch."""
-        for receipt in receipts:
-            setattr(self, receipt.counted, getattr(self, receipt.counted) + 1)
-
-    @property
-    def total(self) -> int:
-        """All documents counted."""
-        return sum(msgspec.structs.astuple(self))
+SOURCE = "trustfold/embedded"
+"""The source of events that are published by a call on the store."""
 
 
 class EmbeddedStore:
     """One SQLite file: facts, ledger, scores and dead letters.
 
     Open with `EmbeddedStore.open`; use as a context manager. Many may read beside one writer;
-    writers of several processes queue for a bounded time (StoreBusyError).
+    writers of several processes queue for a bounded time (StoreBusyError). What is published
+    speaks in the role of the stamp that the store was opened with.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, path: Path, mode: Mode, clock: Clock
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        mode: Mode,
+        clock: Clock,
+        stamp: Stamp,
     ) -> None:
         self.path = path
         self.clock = clock
+        self.stamp = stamp
+        self.corrupt_reads = 0
+        """How often a reader was answered "no trust" because of a corrupt record."""
         self._connection = connection
         self._mode = mode
         self._writer = Writer(connection, clock)
@@ -70,13 +77,14 @@ class EmbeddedStore:
         path: str | Path,
         mode: Mode = "create",
         *,
+        stamp: Stamp = OWNER,
         clock: Clock | None = None,
         busy_seconds: float = BUSY_SECONDS,
     ) -> Self:
         """Open a store; see `database.connect` for modes and errors."""
         place = Path(path)
         connection = connect(place, mode, busy_seconds)
-        return cls(connection, place, mode, SystemClock() if clock is None else clock)
+        return cls(connection, place, mode, SystemClock() if clock is None else clock, stamp)
 
     def __enter__(self) -> Self:
         return self
@@ -98,36 +106,97 @@ class EmbeddedStore:
     def ingest(
         self,
         documents: Iterable[Document],
-        stamp: Stamp = OWNER,
+        stamp: Stamp | None = None,
         *,
         batch: int = BATCH,
         committed: Callable[[list[Receipt]], None] = lambda _: None,
     ) -> Summary:
         """Ingest documents in transactions of `batch`; `committed` is told of each one.
 
-        When this is interrupted, what `committed` was told of is kept.
+        Traces that nobody finished in time are closed first. When this is interrupted, what
+        `committed` was told of is kept.
         """
-        if self._mode == "read":
-            raise StoreReadOnlyError(f"{self.path} was opened for reading")
+        self._must_write()
         summary = Summary()
         with translated(self.path):
+            self._writer.sweep()
             for some in _batches(documents, batch):
-                receipts = self._writer.ingest(some, stamp)
+                receipts = self._writer.ingest(some, stamp or self.stamp)
                 summary.count(receipts)
                 committed(receipts)
         return summary
+
+    def publish(self, body: bytes, stamp: Stamp | None = None) -> Receipt:
+        """Ingest one document of the caller's own; durable when this returns.
+
+        Raises EventRefused where it became a dead letter or a conflict; the letter is kept.
+        """
+        receipts: list[Receipt] = []
+        self.ingest([Document(body, "a call")], stamp, committed=receipts.extend)
+        (receipt,) = receipts
+        if receipt.reason is not None:
+            raise EventRefused(receipt.reason, receipt.detail or "")
+        return receipt
+
+    def author(self) -> actions.Author:
+        """An author for one event of a call, now."""
+        return actions.Author(SOURCE, str(uuid.uuid4()), self.clock.now())
+
+    def sweep(self) -> int:
+        """Close the traces that nobody finished within 24 hours; how many were closed."""
+        self._must_write()
+        with translated(self.path):
+            return self._writer.sweep()
+
+    def rollback(self, subject: Subject, to: int, by: str, why: str) -> str:
+        """Make what was recorded of a subject after `to` not count; the id of the rollback."""
+        author = self.author()
+        self.publish(actions.subject_rolled_back(author, subject, to, by, why))
+        return author.event_id
+
+    def lift(self, rollback_id: str, by: str, why: str) -> Subject:
+        """Take a rollback away; the subject it was of. Raises UnknownNameError."""
+        subject = self.rollback_subject(rollback_id)
+        self.publish(actions.rollback_lifted(self.author(), subject, rollback_id, by, why))
+        return subject
+
+    def exclude(
+        self, trace_id: str, by: str, why: str, what: Literal["exclude", "include"] = "exclude"
+    ) -> None:
+        """Take a trace's contribution out, or put it back. Raises UnknownNameError."""
+        with translated(self.path):
+            if not audit.knows_trace(self._connection, trace_id):
+                raise audit.UnknownNameError(f"no trace of the log is named {trace_id!r}")
+        self.publish(actions.trace_exclusion(self.author(), what, trace_id, by, why))
+
+    def repair(self) -> tuple[list[Subject], int]:
+        """Refold wrong scores from the ledger, and trace summaries from the facts.
+
+        Facts and ledger are never touched. The subjects and the number of summaries rewritten.
+        """
+        self._must_write()
+        with translated(self.path):
+            self._writer.memory.forget()
+            with transaction(self._connection):
+                return audit.repair(self._connection)
 
     # ---- reading -------------------------------------------------------------------------------
 
     def state(self, subject: Subject) -> State | None:
         """A subject's state from the table, or None. Raises TrustCorruptionError."""
         with translated(self.path):
-            return reader.read_state(self._connection, subject)
+            try:
+                return reader.read_state(self._connection, subject)
+            except TrustCorruptionError:
+                self.corrupt_reads += 1
+                raise
 
     def states(self) -> list[State | Corrupt]:
         """The table, in the order of subjects."""
         with translated(self.path):
-            return list(reader.read_states(self._connection))
+            states = list(reader.read_states(self._connection))
+        self.corrupt_reads += sum(isinstance(state, Corrupt) for state in states)
+        return states
 
     def state_as_of(self, subject: Subject, moment: int) -> State | None:
         """A subject's state as of a moment. Raises NotSettledError."""
@@ -155,6 +224,50 @@ class EmbeddedStore:
             return None
         return score_of(state, self.clock.now() if now is None else now)
 
+    def entries(self, subject: Subject) -> list[Entry]:
+        """A subject's ledger entries, in log order."""
+        with translated(self.path), snapshot(self._connection):
+            return audit.read_entries(self._connection, subject)
+
+    def entries_without(self, subject: Subject, name: str) -> list[Entry]:
+        """A subject's ledger had an event or a trace never been. Raises UnknownNameError."""
+        with translated(self.path), snapshot(self._connection):
+            return audit.entries_without(self._connection, subject, name)
+
+    def explain(self, subject: Subject, now: int, latest: int = 10) -> Explanation | None:
+        """A subject's score taken apart, with its latest entries; None if nothing touched it."""
+        entries = self.entries(subject)
+        return explain(subject, entries, now, latest) if entries else None
+
+    def state_if(self, subject: Subject, *, to: int | None = None, lift: str = "") -> State:
+        """A subject's state if it were rolled back to a moment, or a rollback were lifted."""
+        entries = self.entries(subject)
+        now = max(self.clock.now(), entries[-1].recorded + 1 if entries else 0)
+        kind: Literal["rollback", "rollback_lifted"] = "rollback_lifted" if lift else "rollback"
+        supposed = Entry(
+            kind=kind,
+            subject=subject,
+            trace_id=None,
+            event_id="",
+            source=SOURCE,
+            occurred=now,
+            recorded=now,
+            chain=(now,),
+            to=to,
+            lifts=lift or None,
+        )
+        return refold(subject, [*entries, supposed])
+
+    def rollback_subject(self, rollback_id: str) -> Subject:
+        """The subject that a rollback was of. Raises UnknownNameError."""
+        with translated(self.path):
+            return audit.rollback_subject(self._connection, rollback_id)
+
+    def pending(self) -> list[Pending]:
+        """Every trace that is not finished, the oldest first."""
+        with translated(self.path):
+            return audit.read_pending(self._connection, self.clock.now())
+
     def status(self) -> Status:
         """What the store holds."""
         with translated(self.path):
@@ -167,8 +280,49 @@ class EmbeddedStore:
         with translated(self.path):
             return verify(self._connection, anchor, advance)
 
+    # ---- dead letters --------------------------------------------------------------------------
+
+    def dead_letters(
+        self, reasons: Sequence[Reason] = (), *, replayed: bool = False, ids: Sequence[int] = ()
+    ) -> list[StoredDeadLetter]:
+        """The dead letters, oldest first; those replayed only on request or by id."""
+        with translated(self.path):
+            return dead_letters.read(self._connection, reasons, replayed=replayed, ids=ids)
+
+    def replay(
+        self, letter: StoredDeadLetter, repaired: bytes | None = None, stamp: Stamp | None = None
+    ) -> Receipt:
+        """Ingest a dead letter again, in the role of its first publisher unless told otherwise.
+
+        Its own bytes go under their own id, repaired ones under an id that names it. It is
+        marked as replayed once the log holds what it says.
+        """
+        body = dead_letters.replay_body(letter, repaired)
+        receipts: list[Receipt] = []
+        origin = f"dead letter {letter.dead_letter_id}"
+        self.ingest([Document(body, origin)], stamp or letter.stamp, committed=receipts.extend)
+        (receipt,) = receipts
+        if receipt.reason is None:
+            with translated(self.path), transaction(self._connection):
+                dead_letters.mark_replayed(
+                    self._connection,
+                    letter.dead_letter_id,
+                    self.clock.now(),
+                    decode_event(body).id,
+                )
+        return receipt
+
+    def settled(self, moment: int) -> bool:
+        """Whether nothing will be recorded at or before a moment any more."""
+        with translated(self.path):
+            return moment <= reader.settled_up_to(self._connection)
+
     def _settle(self, moment: int) -> None:
         reader.settle(self._connection, moment, self.clock.now(), writable=self._mode != "read")
+
+    def _must_write(self) -> None:
+        if self._mode == "read" or self.stamp.role == "reader":
+            raise StoreReadOnlyError(f"{self.path} was opened for reading")
 
 
 def _batches(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:

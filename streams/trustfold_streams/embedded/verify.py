@@ -247,6 +247,7 @@ _TRACE_NAMES = (
     "scope",
     "outcome",
     "steps",
+    "step_count",
     "feedback",
     "facts",
     "closed",

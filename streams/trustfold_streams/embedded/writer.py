@@ -5,11 +5,10 @@ Everything of a batch is one transaction; what is reported accepted is durable.
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Generator, Iterable
 
 from msgspec import Struct
 
@@ -17,13 +16,18 @@ from trustfold_projections.laws.admission import admit
 from trustfold_projections.laws.correlation import (
     Key,
     Outcome,
+    Refusal,
     TraceState,
     Verdict,
     correlate,
     key_of,
 )
+from trustfold_projections.laws.correlation.abandoned import (
+    PATIENCE,
+    SERVICE_SOURCE,
+    abandoned_close,
+)
 from trustfold_projections.laws.fold import fold, refold
-from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.errors import EventRefused
 from trustfold_schemas.events import Event
 from trustfold_schemas.facts import Fact, Stamp
@@ -32,32 +36,18 @@ from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import record_of
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock
-from trustfold_streams.embedded import rows
+from trustfold_streams.embedded import dead_letters, rows
 from trustfold_streams.embedded.database import transaction
 from trustfold_streams.embedded.memory import HeldKey, HeldSubject, Memory, entries_of, note
+from trustfold_streams.embedded.receipts import Counted, Document, Receipt
 
 log = logging.getLogger("trustfold.embedded")
 
 CLOCK_BEHIND_MAX = 5 * SECOND
 """A clock further behind the log than this is reported."""
 
-Counted = Literal["accepted", "duplicates", "conflicts", "dead_letters"]
-
-
-class Document(Struct, frozen=True, gc=False):
-    """Bytes to ingest, and where they came from (a file and line, a topic and offset)."""
-
-    body: bytes
-    origin: str
-
-
-class Receipt(Struct, frozen=True, gc=False):
-    """What became of one document. `recorded` is its moment in the log, if it is in the log."""
-
-    counted: Counted
-    recorded: int | None = None
-    reason: Reason | None = None
-    detail: str | None = None
+SERVICE = Stamp("runtime", SERVICE_SOURCE)
+"""Timers speak in the role of a runtime, under the service's own name."""
 
 
 class _Admitted(Struct, frozen=True, gc=False):
@@ -78,18 +68,57 @@ class Writer:
     def ingest(self, documents: Iterable[Document], stamp: Stamp) -> list[Receipt]:
         """Write one batch in one transaction; either all of it is kept, or nothing."""
         admitted = [_admitted(document, stamp) for document in documents]
+        with self._transaction():
+            self.memory.expect(one.key for one in admitted if one.key is not None)
+            batch = _Batch(self, stamp)
+            receipts = [batch.take(one) for one in admitted]
+            batch.flush()
+        self.memory.trim()
+        return receipts
+
+    def sweep(self) -> int:
+        """Publish the closes of traces that nobody finished in time (SPEC 3); how many."""
+        due = self.clock.now() - PATIENCE
+        swept = 0
+        while keys := self._overdue(due):
+            with self._transaction():
+                documents = [
+                    Document(body, "the service's timer")
+                    for key in keys
+                    if isinstance(state := self.memory.key(key).state, TraceState)
+                    and (body := abandoned_close(state)) is not None
+                ]
+                batch = _Batch(self, SERVICE)
+                receipts = [batch.take(_admitted(document, SERVICE)) for document in documents]
+                batch.flush()
+            self.memory.trim()
+            accepted = sum(receipt.counted == "accepted" for receipt in receipts)
+            swept += accepted
+            if not accepted:
+                break
+        return swept
+
+    def _overdue(self, due: int) -> list[Key]:
+        return [
+            Key("trace", trace_id)
+            for (trace_id,) in self.connection.execute(
+                "SELECT trace_id FROM traces WHERE folded IS NULL AND (closed <= ?1 "
+                "OR closed IS NULL AND steps > 0 AND last_recorded <= ?1) "
+                "ORDER BY last_recorded LIMIT 1000",
+                (due,),
+            )
+        ]
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Generator[None]:
+        """A write transaction with a memory that knows the file as it is."""
         try:
             with transaction(self.connection):
                 self.memory.refresh()
-                self.memory.expect(one.key for one in admitted if one.key is not None)
-                batch = _Batch(self, stamp)
-                receipts = [batch.take(one) for one in admitted]
-                batch.flush()
+                yield
         except BaseException:
             self.memory.forget()
             raise
-        self.memory.trim()
-        return receipts
 
 
 def _admitted(document: Document, stamp: Stamp) -> _Admitted:
@@ -127,9 +156,13 @@ class _Batch:
         document, event, key = admitted.document, admitted.event, admitted.key
         if event is None or key is None:
             assert admitted.refused is not None
-            reason, detail = admitted.refused.reason, admitted.refused.detail
-            self._bury(reason, detail, document.origin, moment, document.body)
-            return Receipt("dead_letters", None, reason, detail)
+            refusal = Refusal(moment, admitted.refused.reason, admitted.refused.detail)
+            self.dead.append(
+                dead_letters.dead_letter_row(
+                    refusal, document.origin, moment, self.stamp, document.body
+                )
+            )
+            return Receipt("dead_letters", None, refusal.reason, refusal.detail)
         held = self.memory.key(key)
         fact = Fact(moment, moment, self.stamp, event, document.body)
         outcome = correlate(held.state, fact, self.memory.medians)
@@ -145,11 +178,13 @@ class _Batch:
         for refusal in outcome.refusals:
             if refusal.position == fact.position:
                 own = own or refusal
-                body, where = fact.document, origin
+                stamp, body, where = self.stamp, fact.document, origin
             else:
-                body = self._body(refusal.position)
+                stamp, body = self._earlier(refusal.position)
                 where = f"fact {format_instant(refusal.position)}"
-            self._bury(refusal.reason, refusal.detail, where, fact.recorded, body)
+            self.dead.append(
+                dead_letters.dead_letter_row(refusal, where, fact.recorded, stamp, body)
+            )
         if outcome.verdict is Verdict.DUPLICATE:
             return Receipt("duplicates")
         if own is None:
@@ -177,18 +212,14 @@ class _Batch:
             self._write_entries()
             held.state = refold(entry.subject, entries_of(self.connection, entry.subject, position))
 
-    def _bury(self, reason: Reason, detail: str, origin: str, moment: int, body: bytes) -> None:
-        digest = hashlib.sha256(body).digest()
-        self.dead.append((reason.value, detail, origin, moment, moment, 1, body, digest))
-
-    def _body(self, recorded: int) -> bytes:
-        pending = self.facts.get(recorded)
-        if pending is not None:
-            return str(pending[6]).encode()
-        (body,) = self.connection.execute(
-            "SELECT body FROM facts WHERE recorded = ?", (recorded,)
-        ).fetchone()
-        return str(body).encode()
+    def _earlier(self, recorded: int) -> tuple[Stamp, bytes]:
+        """The stamp and the bytes of an earlier fact."""
+        row = self.facts.get(recorded)
+        if row is None:
+            row = self.connection.execute(
+                "SELECT * FROM facts WHERE recorded = ?", (recorded,)
+            ).fetchone()
+        return rows.stamp_of(*row[3:6]), row[6].encode()
 
     # ---- writing -------------------------------------------------------------------------------
 
@@ -197,24 +228,16 @@ class _Batch:
         many = self.connection.executemany
         many(rows.INSERT_FACT, self.facts.values())
         self._write_entries()
-        many(
-            "INSERT INTO scores VALUES (?, ?, ?, ?, ?) ON CONFLICT (subject_id) DO UPDATE SET "
-            "content = excluded.content, beside = excluded.beside, digest = excluded.digest, "
-            "checksum = excluded.checksum",
-            [_score_row(held) for held in self.subjects.values()],
+        write_scores(self.connection, [score_row(held) for held in self.subjects.values()])
+        write_traces(
+            self.connection,
+            [
+                trace_row(held, held.state)
+                for held in self.keys.values()
+                if isinstance(held.state, TraceState)
+            ],
         )
-        many(
-            "INSERT OR REPLACE INTO traces VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            _trace_rows(self.keys.values()),
-        )
-        many(
-            "INSERT INTO dead_letters (reason, detail, origin, first_recorded, last_recorded, "
-            "times, body, body_sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (body_sha256, reason) DO UPDATE SET times = times + 1, "
-            "last_recorded = excluded.last_recorded, origin = excluded.origin, "
-            "detail = excluded.detail",
-            self.dead,
-        )
+        dead_letters.write(self.connection, self.dead)
 
     def _write_entries(self) -> None:
         new = [(s, held) for s, held in self.subjects.items() if not held.stored]
@@ -228,7 +251,23 @@ class _Batch:
         self.entries.clear()
 
 
-def _score_row(held: HeldSubject) -> rows.Row:
+def write_scores(connection: sqlite3.Connection, some: Iterable[rows.Row]) -> None:
+    """Write rows of the table, over those that are there."""
+    connection.executemany(
+        "INSERT INTO scores VALUES (?, ?, ?, ?, ?) ON CONFLICT (subject_id) DO UPDATE SET "
+        "content = excluded.content, beside = excluded.beside, digest = excluded.digest, "
+        "checksum = excluded.checksum",
+        some,
+    )
+
+
+def write_traces(connection: sqlite3.Connection, some: Iterable[rows.Row]) -> None:
+    """Write summaries of traces, over those that are there."""
+    connection.executemany(f"INSERT OR REPLACE INTO traces VALUES ({', '.join('?' * 12)})", some)
+
+
+def score_row(held: HeldSubject) -> rows.Row:
+    """A subject's state, sealed, as a row of the table."""
     assert held.head is not None
     record = record_of(held.state, held.head)
     return (
@@ -238,10 +277,6 @@ def _score_row(held: HeldSubject) -> rows.Row:
         record.digest,
         record.checksum,
     )
-
-
-def _trace_rows(touched: Iterable[HeldKey]) -> Sequence[rows.Row]:
-    return [trace_row(held, held.state) for held in touched if isinstance(held.state, TraceState)]
 
 
 def trace_row(held: HeldKey, state: TraceState) -> rows.Row:
@@ -254,6 +289,7 @@ def trace_row(held: HeldKey, state: TraceState) -> rows.Row:
         state.scope,
         None if close is None else close.outcome,
         len(state.steps),
+        None if close is None else close.step_count,
         state.feedback_count,
         held.facts,
         None if close is None else close.recorded,

@@ -6,6 +6,7 @@ what it turns away; `trace` makes entries of that.
 
 from __future__ import annotations
 
+from trustfold_projections.laws.correlation.abandoned import SERVICE_SOURCE, abandoned_id
 from trustfold_projections.laws.correlation.knowledge import (
     Close,
     Excluded,
@@ -37,15 +38,6 @@ from trustfold_schemas.events import (
 )
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.subject import Subject, global_subject
-
-SERVICE_SOURCE = "trustfold"
-"""The source of what the service itself publishes."""
-
-
-def abandoned_id(trace_id: str) -> str:
-    """The event id of the close that the service publishes for a trace nobody closed."""
-    return f"abandoned/{trace_id}"
-
 
 Moved = tuple[int | None, int | None]
 """A brake and a grant: what `last_bad_at` and `last_grant_at` are to be at least."""
@@ -160,6 +152,7 @@ class Intake:
             return self._too_many_steps(len(state.steps) + 1)
         self._learn_scope(event.data.scope)
         self._learn_step(step, self.fact.position)
+        state.last_step_time = later(state.last_step_time, event.time)
         close = state.close
         if close is None:
             return None

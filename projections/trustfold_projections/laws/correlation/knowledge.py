@@ -137,6 +137,8 @@ class TraceState(Struct, gc=False, kw_only=True):
     seen: SeenIds = msgspec.field(default_factory=dict)
     feedback_count: int = 0
     steps: dict[str, KnownStep] = msgspec.field(default_factory=dict)
+    last_step_time: int | None = None
+    """The greatest time among the steps recorded singly."""
     close: Close | None = None
     folded: bool = False
 

@@ -103,6 +103,7 @@ CREATE TABLE traces (
     scope          TEXT,
     outcome        TEXT,
     steps          INTEGER NOT NULL,
+    step_count     INTEGER,
     feedback       INTEGER NOT NULL,
     facts          INTEGER NOT NULL,
     closed         INTEGER,
@@ -112,7 +113,9 @@ CREATE TABLE traces (
 
 CREATE INDEX traces_open ON traces (last_recorded) WHERE folded IS NULL;
 
--- What was refused or could not be used: one row per distinct bytes and reason.
+-- What was refused or could not be used: one row per distinct bytes and reason, with its
+-- publisher's stamp, so that a replay speaks in the same role. `replayed` is the moment at which
+-- it was taken in after all, `replayed_as` the event id under which.
 CREATE TABLE dead_letters (
     dead_letter_id INTEGER PRIMARY KEY,
     reason         TEXT    NOT NULL,
@@ -121,8 +124,13 @@ CREATE TABLE dead_letters (
     first_recorded INTEGER NOT NULL,
     last_recorded  INTEGER NOT NULL,
     times          INTEGER NOT NULL,
+    role           TEXT    NOT NULL,
+    identity       TEXT,
+    scopes         TEXT,
     body           BLOB    NOT NULL,
     body_sha256    BLOB    NOT NULL,
+    replayed       INTEGER,
+    replayed_as    TEXT,
     UNIQUE (body_sha256, reason)
 ) STRICT;
 

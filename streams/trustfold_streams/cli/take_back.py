@@ -1,0 +1,188 @@
+"""Taking back: `rollback` and `lift` of a subject, `exclude` and `include` of a trace."""
+
+from __future__ import annotations
+
+import click
+
+from trustfold_projections.laws.scoring import score_of
+from trustfold_schemas.scores import State, content_digest
+from trustfold_schemas.subject import Subject
+from trustfold_streams.cli.options import (
+    Author,
+    Moment,
+    Settings,
+    author_options,
+    json_option,
+    moment_text,
+    shown,
+    store_option,
+    subject_arguments,
+)
+from trustfold_streams.cli.output import console, plain, print_json, short_moment, table
+
+DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Only show the score before and after; publish nothing."
+)
+
+
+@click.command()
+@subject_arguments
+@click.option(
+    "--to",
+    type=Moment(),
+    required=True,
+    metavar="T",
+    help="What was recorded of the subject after this moment does not count.",
+)
+@author_options
+@DRY_RUN
+@store_option
+@json_option
+@click.pass_obj
+def rollback(
+    settings: Settings, subject: Subject, to: int, author: Author, dry_run: bool, as_json: bool
+) -> int:
+    """Take a subject back to what it was at a moment.
+
+    Nothing is deleted: the rollback is a fact of its own, and `lift` takes it away again. A brake
+    is never lifted by it. Exit 1 if nothing was ever recorded of the subject.
+    """
+    with settings.open("write") as store:
+        now = store.clock.now()
+        if to > now:
+            raise click.UsageError(f"--to {short_moment(to)} has not come yet")
+        before = store.state(subject)
+        if before is None:
+            click.echo(f"trustfold: nothing is known of {shown(subject)}", err=True)
+            return 1
+        after: State | None
+        if dry_run:
+            after, name = store.state_if(subject, to=to), None
+        else:
+            name = store.rollback(subject, to, author.by, author.why)
+            after = store.state(subject)
+    assert after is not None
+    _print(name, before, after, now, as_json, dry_run=dry_run)
+    return 0
+
+
+@click.command()
+@click.argument("rollback_id", metavar="ID")
+@author_options
+@DRY_RUN
+@store_option
+@json_option
+@click.pass_obj
+def lift(settings: Settings, rollback_id: str, author: Author, dry_run: bool, as_json: bool) -> int:
+    """Take a rollback away; ID is the one that `rollback` printed."""
+    with settings.open("write") as store:
+        now = store.clock.now()
+        subject = store.rollback_subject(rollback_id)
+        before = store.state(subject)
+        if dry_run:
+            after: State | None = store.state_if(subject, lift=rollback_id)
+        else:
+            store.lift(rollback_id, author.by, author.why)
+            after = store.state(subject)
+    assert before is not None
+    assert after is not None
+    _print(rollback_id, before, after, now, as_json, dry_run=dry_run)
+    return 0
+
+
+@click.command()
+@click.argument("trace_id", metavar="TRACE")
+@author_options
+@store_option
+@json_option
+@click.pass_obj
+def exclude(settings: Settings, trace_id: str, author: Author, as_json: bool) -> int:
+    """Take the evidence of a trace out of every score; its subjects are braked."""
+    with settings.open("write") as store:
+        store.exclude(trace_id, author.by, author.why, "exclude")
+    _say(as_json, "excluded", trace_id)
+    return 0
+
+
+@click.command()
+@click.argument("trace_id", metavar="TRACE")
+@author_options
+@store_option
+@json_option
+@click.pass_obj
+def include(settings: Settings, trace_id: str, author: Author, as_json: bool) -> int:
+    """Put the evidence of an excluded trace back; the brake stays."""
+    with settings.open("write") as store:
+        store.exclude(trace_id, author.by, author.why, "include")
+    _say(as_json, "included", trace_id)
+    return 0
+
+
+def _say(as_json: bool, done: str, trace_id: str) -> None:
+    if as_json:
+        print_json({done: trace_id})
+    else:
+        click.echo(f"{done} trace {trace_id}")
+
+
+def _print(
+    name: str | None, before: State, after: State, now: int, as_json: bool, *, dry_run: bool
+) -> None:
+    if as_json:
+        print_json(
+            {
+                "id": name,
+                "subject": before.subject,
+                "dry_run": dry_run,
+                "before": _state_json(before, now),
+                "after": _state_json(after, now),
+            }
+        )
+        return
+    out = console()
+    title = "would change" if dry_run else f"rollback {name}"
+    out.print(plain(f"{title}: {shown(before.subject)}"))
+    listed = table("", "", "before", "after", numbers=("before", "after"))
+    for label, was, would_be in zip(
+        LABELS, _state_cells(before, now), _state_cells(after, now), strict=True
+    ):
+        listed.add_row(label, was, would_be)
+    out.print(listed)
+
+
+LABELS = (
+    "score",
+    "raw_score",
+    "samples",
+    "last updated",
+    "last grant",
+    "last bad",
+    "rollbacks in force",
+)
+
+
+def _state_cells(state: State, now: int) -> tuple[str, ...]:
+    made = score_of(state, now)
+    return (
+        f"{made.score:.6f}",
+        f"{made.raw_score:.6f}",
+        f"{state.n_samples:,}",
+        short_moment(state.last_updated),
+        short_moment(state.last_grant_at),
+        short_moment(state.last_bad_at),
+        str(len(state.rollbacks)),
+    )
+
+
+def _state_json(state: State, now: int) -> dict[str, object]:
+    made = score_of(state, now)
+    return {
+        "score": made.score,
+        "raw_score": made.raw_score,
+        "n_samples": state.n_samples,
+        "last_updated": moment_text(state.last_updated),
+        "last_grant_at": moment_text(state.last_grant_at),
+        "last_bad_at": moment_text(state.last_bad_at),
+        "rollbacks": [rollback.rollback_id for rollback in state.rollbacks],
+        "digest": content_digest(state),
+    }

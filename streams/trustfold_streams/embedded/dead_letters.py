@@ -1,0 +1,137 @@
+"""The table of dead letters: writing them, listing them, taking them in after all."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from trustfold_projections.laws.correlation import Refusal
+from trustfold_schemas.dead_letters import Reason
+from trustfold_schemas.facts import Stamp
+from trustfold_streams.embedded import rows
+
+
+class StoredDeadLetter(Struct, frozen=True, kw_only=True):
+    """One dead letter as it is kept. Instants are microseconds since 1970.
+
+    `origin` is where its bytes last came from, `times` how often, `stamp` who sent them first.
+    """
+
+    dead_letter_id: int
+    reason: Reason
+    detail: str
+    origin: str
+    first_recorded: int
+    last_recorded: int
+    times: int
+    stamp: Stamp
+    body: bytes
+    replayed: int | None
+    replayed_as: str | None
+
+
+INSERT = (
+    "INSERT INTO dead_letters (reason, detail, origin, first_recorded, last_recorded, times, "
+    "role, identity, scopes, body, body_sha256) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (body_sha256, reason) DO UPDATE SET times = times + 1, "
+    "last_recorded = excluded.last_recorded, origin = excluded.origin, detail = excluded.detail"
+)
+_COLUMNS = (
+    "dead_letter_id, reason, detail, origin, first_recorded, last_recorded, times, role, "
+    "identity, scopes, body, replayed, replayed_as"
+)
+
+
+def dead_letter_row(
+    refusal: Refusal, origin: str, moment: int, stamp: Stamp, body: bytes
+) -> rows.Row:
+    """A refusal as the parameters of INSERT."""
+    return (
+        refusal.reason.value,
+        refusal.detail,
+        origin,
+        moment,
+        moment,
+        stamp.role,
+        stamp.identity,
+        rows.scopes_text(stamp),
+        body,
+        hashlib.sha256(body).digest(),
+    )
+
+
+def write(connection: sqlite3.Connection, refused: Iterable[rows.Row]) -> None:
+    """Write dead letters; the same bytes for the same reason are one row."""
+    connection.executemany(INSERT, refused)
+
+
+def read(
+    connection: sqlite3.Connection,
+    reasons: Sequence[Reason] = (),
+    *,
+    replayed: bool = False,
+    ids: Sequence[int] = (),
+) -> list[StoredDeadLetter]:
+    """The dead letters, oldest first; those that were replayed only on request or by id."""
+    where: list[str] = ["1"]
+    values: list[str] = []
+    if reasons:
+        where.append(f"reason IN ({', '.join('?' * len(reasons))})")
+        values += [reason.value for reason in reasons]
+    if ids:
+        where.append(f"dead_letter_id IN ({', '.join('?' * len(ids))})")
+        values += [str(number) for number in ids]
+    elif not replayed:
+        where.append("replayed IS NULL")
+    return [
+        _letter(row)
+        for row in connection.execute(
+            f"SELECT {_COLUMNS} FROM dead_letters WHERE {' AND '.join(where)} "
+            "ORDER BY dead_letter_id",
+            values,
+        )
+    ]
+
+
+def mark_replayed(connection: sqlite3.Connection, number: int, moment: int, event_id: str) -> None:
+    """Note that a dead letter was taken in after all."""
+    connection.execute(
+        "UPDATE dead_letters SET replayed = ?, replayed_as = ? WHERE dead_letter_id = ?",
+        (moment, event_id, number),
+    )
+
+
+def replay_body(letter: StoredDeadLetter, repaired: bytes | None) -> bytes:
+    """What to ingest for a dead letter: its own bytes, or repaired ones under an id that names it.
+
+    Raises ValueError if the repaired document is no JSON object with an id.
+    """
+    if repaired is None or repaired == letter.body:
+        return letter.body
+    try:
+        document = msgspec.json.decode(repaired, type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"the repaired document is no JSON object: {error}") from None
+    name = hashlib.sha256(letter.body).hexdigest()[:32]
+    document["id"] = msgspec.Raw(msgspec.json.encode(f"dead-letter/{letter.dead_letter_id}/{name}"))
+    return msgspec.json.encode(document)
+
+
+def _letter(row: rows.Row) -> StoredDeadLetter:
+    return StoredDeadLetter(
+        dead_letter_id=row[0],
+        reason=Reason(row[1]),
+        detail=row[2],
+        origin=row[3],
+        first_recorded=row[4],
+        last_recorded=row[5],
+        times=row[6],
+        stamp=rows.stamp_of(*row[7:10]),
+        body=row[10],
+        replayed=row[11],
+        replayed_as=row[12],
+    )
