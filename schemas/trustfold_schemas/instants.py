@@ -55,6 +55,11 @@ def format_instant(moment: int) -> str:
     return (EPOCH + timedelta(microseconds=moment)).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
+def datetime_of(moment: int) -> datetime:
+    """An instant as an aware datetime in UTC."""
+    return EPOCH + timedelta(microseconds=moment)
+
+
 def instant_of(moment: datetime) -> Instant:
     """Turn an aware datetime into an instant; a naive one is refused."""
     if moment.tzinfo is None:

@@ -7,6 +7,7 @@ digest and a checksum that refuse damage; a `TrustScore` is what it says at a st
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -153,8 +154,8 @@ class TrustScore(Struct, frozen=True, kw_only=True):
     """What a subject's state says at a moment (SPEC 4); floats are made here and never summed.
 
     The five components, raw_score, freshness and score are in [0, 1]. `n_samples` counts traces,
-    `effective_samples` and `effective_grants` the same halved per 30 days of age.
-    Instants are microseconds since 1970.
+    `effective_samples` and `effective_grants` the same halved per 30 days of age. Moments are
+    aware datetimes in UTC, exact to the microsecond.
     """
 
     subject: Subject
@@ -169,9 +170,9 @@ class TrustScore(Struct, frozen=True, kw_only=True):
     n_samples: int
     effective_samples: float
     effective_grants: float
-    last_updated: int | None
-    last_bad_at: int | None
-    last_grant_at: int | None
+    last_updated: datetime | None
+    last_bad_at: datetime | None
+    last_grant_at: datetime | None
 
     @classmethod
     def empty(cls, subject: Subject) -> TrustScore:

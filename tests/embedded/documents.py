@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.oracles.histories import RECORDED_FROM, rfc3339
 from trustfold_schemas.subject import Subject
-from trustfold_streams.embedded.writer import Document
+from trustfold_streams.embedded import Document
 
 Data = dict[str, Any]
 

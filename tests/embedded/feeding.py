@@ -26,10 +26,8 @@ from trustfold_schemas.facts import OWNER, Stamp
 from trustfold_schemas.scores import State, content_digest
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock
-from trustfold_streams.embedded import EmbeddedStore
+from trustfold_streams.embedded import Document, EmbeddedStore, Receipt, Summary
 from trustfold_streams.embedded.reader import Corrupt
-from trustfold_streams.embedded.store import Summary
-from trustfold_streams.embedded.writer import Document, Receipt
 
 some_examples = settings(max_examples=max(10, settings().max_examples // 4))
 """Every example writes a file, so there are fewer of them than of the pure laws'."""

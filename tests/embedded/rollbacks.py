@@ -44,7 +44,7 @@ def _said(kind: str, event_id: str, data: Data) -> Draft:
 @st.composite
 def rolled_back_histories(draw: Draw) -> list[Draft]:
     """A history of the oracle with one to six rollbacks and liftings among its facts."""
-    history = draw(st.one_of(tame_histories(), wild_histories()))
+    history: list[Draft] = draw(st.one_of(tame_histories(), wild_histories()))
     count = draw(st.integers(1, 6))
     last = len(history) + count - 1
     places = sorted(draw(st.lists(st.integers(0, last), min_size=count, max_size=count)))

@@ -48,8 +48,7 @@ from tests.oracles.histories import (
 )
 from trustfold_schemas.scores import State
 from trustfold_streams.clock import ManualClock
-from trustfold_streams.embedded import EmbeddedStore
-from trustfold_streams.embedded.writer import Document, Receipt
+from trustfold_streams.embedded import Document, EmbeddedStore, Receipt
 
 SIZES = pytest.mark.parametrize("size", [1, 7, 1_000])
 ANY_HISTORY = st.one_of(tame_histories(), wild_histories())

@@ -184,14 +184,14 @@ def test_before_the_first_fact_there_is_nothing(store: EmbeddedStore) -> None:
 
 def test_a_rollback_by_half_and_its_lifting(store: EmbeddedStore, clock: ManualClock) -> None:
     """After 100 traces a rollback by 50 gives the sums of then, and lifting it all 100 again."""
+    states: list[State | None] = []
     for number in range(100):
         clock.advance(SECOND)
         moment = RECORDED_FROM - (100 - number) * SECOND
         ingest(store, closed(f"t{number}", time=moment), decided(f"t{number}", time=moment))
-        if number == 49:
-            half, to = store.state(NOTES), clock.now() + 1
-    full = store.state(NOTES)
-    ingest(store, rolled_back(NOTES, to))
+        states.append(store.state(NOTES))
+    half, full = states[49], states[99]
+    ingest(store, rolled_back(NOTES, RECORDED_FROM + 50 * SECOND + 1))
     after = store.state(NOTES)
     ingest(store, lifted(NOTES))
     again = store.state(NOTES)

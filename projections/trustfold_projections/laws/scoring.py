@@ -6,8 +6,11 @@ on every machine.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from trustfold_projections.laws.time_weights import ZERO, g
 from trustfold_schemas.amounts import PPM
+from trustfold_schemas.instants import datetime_of
 from trustfold_schemas.ledger import (
     CONSTITUTION_CLEAN,
     COST_EFFICIENCY,
@@ -75,7 +78,11 @@ def score_of(state: State, now: int, *, self_play: bool = True) -> TrustScore:
         n_samples=state.n_samples,
         effective_samples=state.den[UNDO_RATE] / weight_now,
         effective_grants=state.num[HUMAN_APPROVAL_RATE] / (PPM * weight_now),
-        last_updated=state.last_updated,
-        last_bad_at=state.last_bad_at,
-        last_grant_at=state.last_grant_at,
+        last_updated=_datetime(state.last_updated),
+        last_bad_at=_datetime(state.last_bad_at),
+        last_grant_at=_datetime(state.last_grant_at),
     )
+
+
+def _datetime(moment: int | None) -> datetime | None:
+    return None if moment is None else datetime_of(moment)

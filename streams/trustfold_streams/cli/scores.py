@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import click
 
 from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS, score_of
+from trustfold_schemas.instants import instant_of
 from trustfold_schemas.ledger import COMPONENTS, FORMULA
 from trustfold_schemas.scores import State, TrustScore, content_digest
 from trustfold_schemas.subject import Subject
@@ -101,9 +103,9 @@ def _score_json(state: State, now: int, as_of: int | None) -> dict[str, Any]:
         "n_samples": made.n_samples,
         "effective_samples": made.effective_samples,
         "effective_grants": made.effective_grants,
-        "last_updated": moment_text(made.last_updated),
-        "last_bad_at": moment_text(made.last_bad_at),
-        "last_grant_at": moment_text(made.last_grant_at),
+        "last_updated": moment_text(state.last_updated),
+        "last_bad_at": moment_text(state.last_bad_at),
+        "last_grant_at": moment_text(state.last_grant_at),
         "at": moment_text(now),
         "as_of": moment_text(as_of),
         "rollbacks": len(state.rollbacks),
@@ -150,10 +152,14 @@ def _board(title: str, some: Sequence[TrustScore]) -> Any:
             f"{one.raw_score:.4f}",
             f"{one.n_samples:,}",
             f"{one.effective_samples:,.1f}",
-            short_moment(one.last_updated),
-            short_moment(one.last_bad_at),
+            _short(one.last_updated),
+            _short(one.last_bad_at),
         )
     return made
+
+
+def _short(moment: datetime | None) -> str:
+    return short_moment(None if moment is None else instant_of(moment))
 
 
 def _print_score(state: State, now: int, as_of: int | None) -> None:
@@ -178,9 +184,9 @@ def _print_score(state: State, now: int, as_of: int | None) -> None:
         f"{made.effective_grants:,.2f} effective grants"
     )
     out.print(
-        f"last updated {short_moment(made.last_updated)}, "
-        f"last bad {short_moment(made.last_bad_at)}, "
-        f"last grant {short_moment(made.last_grant_at)}"
+        f"last updated {short_moment(state.last_updated)}, "
+        f"last bad {short_moment(state.last_bad_at)}, "
+        f"last grant {short_moment(state.last_grant_at)}"
     )
     if state.rollbacks:
         out.print(f"{len(state.rollbacks)} rollbacks in force")
