@@ -93,7 +93,7 @@ def test_a_folder_is_no_store(tmp_path: Path, mode: Mode) -> None:
 
 
 @IN_EVERY_MODE
-@pytest.mark.parametrize("content", [b"x", b"# My notes\n" * 1_000, bytes(5_000)])
+@pytest.mark.parametrize("content", [b"no", b"# My notes\n" * 1_000, bytes(5_000)])
 def test_a_file_that_is_not_sqlite_is_no_store(path: Path, mode: Mode, content: bytes) -> None:
     """It is refused with its path and stays as it was."""
     path.write_bytes(content)

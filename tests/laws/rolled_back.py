@@ -177,24 +177,24 @@ def lifting(rollback_id: str, subject: Subject, recorded: int) -> Told:
 @st.composite
 def near_moments(draw: st.DrawFn, facts: Sequence[Told]) -> int:
     """The recorded moment of an earlier fact, or one right beside it."""
-    beside: int = draw(st.sampled_from((-1, 0, 0, 1)))
-    return draw(st.sampled_from(facts)).recorded + beside
+    moments = [one.recorded + beside for one in facts for beside in (0, -1, 1)]
+    return draw(st.sampled_from(moments))
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> list[Told]:
-    """A wild history as a log of facts; it moves at least one subject."""
+def logs(draw: st.DrawFn) -> tuple[list[Told], list[Subject]]:
+    """A wild history as a log of facts, and the subjects it moves: one at least."""
     history = draw(wild_histories())
     facts = [Told(recorded_at(n), *draft) for n, draft in enumerate(history)]
-    assume(run(facts).states)
-    return facts
+    subjects = sorted(run(facts).states)
+    assume(subjects)
+    return facts, list[Subject](subjects)
 
 
 @st.composite
-def rolled_back_logs(draw: st.DrawFn) -> list[Told]:
-    """A wild history with rollbacks of its subjects, and liftings, anywhere in between."""
-    wild = draw(logs())
-    subjects = sorted(run(wild).states)
+def rolled_back_logs(draw: st.DrawFn) -> tuple[list[Told], Subject]:
+    """A wild history with rollbacks and liftings anywhere in between, and one of its subjects."""
+    wild, subjects = draw(logs())
     facts, open_ones = list[Told](), list[tuple[str, Subject]]()
     for one in [*wild, None]:
         for _ in range(draw(st.sampled_from((0, 0, 0, 1, 1, 2))) if facts else 0):
@@ -208,4 +208,4 @@ def rolled_back_logs(draw: st.DrawFn) -> list[Told]:
                 facts.append(rollback(rollback_id, subject, draw(near_moments(facts)), recorded))
         if one is not None:
             facts.append(one._replace(recorded=recorded_at(len(facts))))
-    return facts
+    return facts, draw(st.sampled_from(subjects))

@@ -81,10 +81,10 @@ def digest_after(entries: Sequence[Entry]) -> str:
 
 @st.composite
 def traces(draw: st.DrawFn) -> list[Entry]:
-    """The evidence of up to thirty traces, from the same moment to years apart."""
+    """The evidence of up to fifteen traces, from the same moment to years apart."""
     spacing = draw(st.sampled_from((1, SECOND, HOUR, DAY, HALF_LIFE, 20 * HALF_LIFE)))
     occurred, made = START, []
-    for n in range(draw(st.integers(0, 30))):
+    for n in range(draw(st.integers(0, 15))):
         occurred += draw(st.integers(0, spacing))
         v, w, x, y, z = draw(st.tuples(*[st.integers(0, 1)] * 5))
         a, b, c, d, e = draw(st.tuples(*[st.integers(0, PPM) | st.sampled_from((0, PPM))] * 5))
@@ -303,7 +303,7 @@ def test_self_play_and_brakes_leave_no_mark(kind: str) -> None:
 
 
 @settings(deadline=None)
-@given(traces(), st.integers(0, 30))
+@given(traces(), st.integers(0, 15))
 def test_a_rollback_gives_the_state_as_of_its_moment(log: list[Entry], length: int) -> None:
     """What was recorded after T counts no more, and what stays is read as it was then."""
     to = log[:length][-1].recorded if log[:length] else START - 1

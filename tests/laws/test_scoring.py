@@ -165,8 +165,8 @@ def test_a_failure_makes_an_old_score_no_fresher() -> None:
 
 
 def test_effective_samples_halve_in_thirty_days() -> None:
-    """Eight traces are worth four samples 30 days later, while n_samples stays eight."""
-    state = folded(*(evidence(START) for _ in range(8)))
+    """Eight traces, none with all evidence, are worth four samples 30 days later, and stay eight."""
+    state = folded(*(evidence(START, (0, 0, 0, PPM, 0), (0, 0, 0, 1, 1)) for _ in range(8)))
     later = score_of(state, START + HALF_LIFE)
     assert (later.effective_samples, later.n_samples) == (4.0, 8)
 

@@ -195,7 +195,7 @@ def _samples(counting: Iterable[Entry]) -> list[_Sample]:
 def _moved(values: Five, sample: _Sample, alpha: float) -> Five:
     """The snippet's update: what is left of the old value, and the sample for the rest."""
     fresh = 1.0 - alpha
-    moved = []
+    moved: list[float] = []
     for c, value in enumerate(values):
         if sample.weights[c]:
             said = sample.amounts[c] / PPM

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from trustfold_projections.laws.time_weights import g
-from trustfold_schemas.ledger import Entry, Five
+from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import Rollback, State
 from trustfold_schemas.subject import Subject
 
@@ -64,7 +64,7 @@ def counts(chain: tuple[int, ...], rollbacks: tuple[Rollback, ...]) -> bool:
     return True
 
 
-def _add(state: State, entry: Entry, *, counts: bool) -> None:
+def _add(state: State, entry: Entry, *, counts: bool) -> None:  # noqa: C901 - ten plain sums
     # What is bad is never taken back: a rollback must not lift a brake.
     if entry.bad_at is not None:
         state.last_bad_at = later(state.last_bad_at, entry.bad_at)
@@ -75,27 +75,34 @@ def _add(state: State, entry: Entry, *, counts: bool) -> None:
     if entry.clean and entry.kind in _FRESHENING:
         state.last_updated = later(state.last_updated, entry.occurred)
     state.n_samples += entry.n_samples
+    # Written out, one product at a time: this is where a long replay spends its time.
     weight = g(entry.occurred)
-    _add_five(state.num, entry.amounts, weight)
-    _add_five(state.den, entry.weights, weight)
+    num, den = state.num, state.den
+    a, b, c, d, e = entry.amounts
+    if a:
+        num[0] += a * weight
+    if b:
+        num[1] += b * weight
+    if c:
+        num[2] += c * weight
+    if d:
+        num[3] += d * weight
+    if e:
+        num[4] += e * weight
+    a, b, c, d, e = entry.weights
+    if a:
+        den[0] += a * weight
+    if b:
+        den[1] += b * weight
+    if c:
+        den[2] += c * weight
+    if d:
+        den[3] += d * weight
+    if e:
+        den[4] += e * weight
     if entry.self_play is not None:
         state.self_play_num += entry.self_play[0] * weight
         state.self_play_den += entry.self_play[1] * weight
-
-
-def _add_five(sums: list[int], shares: Five, weight: int) -> None:
-    """Add five products; written out, since this is where ingest spends its time."""
-    a, b, c, d, e = shares
-    if a:
-        sums[0] += a * weight
-    if b:
-        sums[1] += b * weight
-    if c:
-        sums[2] += c * weight
-    if d:
-        sums[3] += d * weight
-    if e:
-        sums[4] += e * weight
 
 
 def later(known: int | None, other: int | None) -> int | None:

@@ -18,6 +18,7 @@ from trustfold_schemas.subject import Subject
 from trustfold_streams.cli.lines import Source, open_sources
 from trustfold_streams.cli.options import Settings, json_option, store_option
 from trustfold_streams.cli.output import print_json, progress
+from trustfold_streams.embedded.quiet import collector_off
 from trustfold_streams.embedded.receipts import Document, Receipt, Summary
 from trustfold_streams.embedded.store import BATCH
 
@@ -60,7 +61,11 @@ def ingest(
     """
     sources = open_sources(files, twice=medians_first)
     summary, medians = Summary(), None
-    with settings.open("create") as store, progress("ingest", "events") as bar:
+    with (
+        settings.open("create") as store,
+        progress("ingest", "events") as bar,
+        collector_off(),
+    ):
         teller = _Teller(bar, sources, summary)
         try:
             if medians_first:

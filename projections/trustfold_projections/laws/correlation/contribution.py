@@ -45,12 +45,15 @@ def contribution(state: TraceState, subject: Subject) -> Contribution:
 def _of_steps(state: TraceState, close: Close, subject: Subject) -> Contribution:
     whole = subject.is_global
     step_ids = state.step_ids if whole else state.subjects[subject]
+    steps = state.steps
     ok = executed = 0
     for step_id in step_ids:
-        status = state.steps[step_id].step.status
-        if status != "not_executed":
+        status = steps[step_id].step.status
+        if status == "ok":
+            ok += 1
             executed += 1
-            ok += status == "ok"
+        elif status == "error":
+            executed += 1
     # Most traces are folded before anybody says a word of them.
     granted, decided, undone = 0, 0, False
     if state.of_all.spoken or state.of_step or state.of_subject:

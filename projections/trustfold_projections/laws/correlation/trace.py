@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trustfold_projections.laws.correlation.contribution import contribution
 from trustfold_projections.laws.correlation.intake import Intake, Moved
-from trustfold_projections.laws.correlation.knowledge import Given, TraceState
+from trustfold_projections.laws.correlation.knowledge import Close, Given, TraceState
 from trustfold_projections.laws.correlation.outcome import (
     Outcome,
     Verdict,
@@ -38,31 +38,30 @@ def correlate_trace(
     if refusal is not None:
         return Outcome(Verdict.REFUSED, refusals=(refusal,))
     remember(state.seen, fact)
-    own = any(refusal.position == fact.position for refusal in intake.refusals)
-    return Outcome(
-        Verdict.REFUSED if own else Verdict.ACCEPTED,
-        entries=tuple(_entries(state, fact, intake)),
-        refusals=tuple(intake.refusals),
-        remembered=True,
-    )
+    entries, refusals = tuple(_entries(state, fact, intake)), tuple(intake.refusals)
+    own = any(refusal.position == fact.position for refusal in refusals) if refusals else False
+    return Outcome(Verdict.REFUSED if own else Verdict.ACCEPTED, entries, refusals, True)
 
 
 def _entries(state: TraceState, fact: Fact, intake: Intake) -> list[Entry]:
     entries: list[Entry] = []
     written: set[Subject] = set()
     if intake.folds:
+        assert state.close is not None
         for subject in _subjects(state):
-            entries.append(_evidence(state, fact, subject, intake))
-            written.add(subject)
+            moved = intake.moved.get(subject) if intake.moved else None
+            entries.append(_evidence(state, state.close, fact, subject, moved))
+        if intake.moved:
+            written.update(entry.subject for entry in entries)
     elif state.folded:
         for subject in intake.dirty:
             correction = _correction(state, fact, subject, intake)
             if correction is not None:
                 entries.append(correction)
                 written.add(subject)
-    for subject, moved in intake.moved.items():
+    for subject, marks in intake.moved.items():
         if subject not in written:
-            brake = _brake(state, fact, subject, moved)
+            brake = _brake(state, fact, subject, marks)
             if brake is not None:
                 entries.append(brake)
     return entries
@@ -79,26 +78,34 @@ def _subjects(state: TraceState) -> tuple[Subject, ...]:
     return (*state.subjects, global_subject(state.scope, close.outcome))
 
 
-def _evidence(state: TraceState, fact: Fact, subject: Subject, intake: Intake) -> Entry:
+def _evidence(
+    state: TraceState, close: Close, fact: Fact, subject: Subject, moved: Moved | None
+) -> Entry:
     made = contribution(state, subject)
     given = state.given.get(subject)
+    bad_at, grant_at = (None, None) if moved is None else moved
+    revision, chain = 1, (fact.recorded,)
     if given is None:
-        given = state.given[subject] = Given()
-    bad_at, grant_at = _newly_marked(given, intake.moved.get(subject))
-    given.amounts, given.weights, given.n_samples = made.amounts, made.weights, made.n_samples
-    given.chain = (fact.recorded,)
-    given.revision += 1
-    assert state.close is not None
+        state.given[subject] = Given(
+            made.amounts, made.weights, made.n_samples, bad_at, grant_at, 1, chain
+        )
+    else:
+        bad_at, grant_at = _newly_marked(given, moved)
+        given.amounts, given.weights, given.n_samples = made.amounts, made.weights, made.n_samples
+        given.chain = chain
+        given.revision += 1
+        revision = given.revision
+    event = fact.event
     return Entry(
         kind="evidence",
         subject=subject,
         trace_id=state.trace_id,
-        event_id=fact.event.id,
-        source=fact.event.source,
-        occurred=state.close.time,
+        event_id=event.id,
+        source=event.source,
+        occurred=close.time,
         recorded=fact.recorded,
-        chain=given.chain,
-        revision=given.revision,
+        chain=chain,
+        revision=revision,
         amounts=made.amounts,
         weights=made.weights,
         n_samples=made.n_samples,
