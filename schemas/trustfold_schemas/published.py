@@ -97,6 +97,8 @@ def score_schema() -> Schema:
         schema["properties"][name] |= {"minimum": 0, "maximum": 1}
     for name in ("n_samples", "effective_samples", "effective_grants"):
         schema["properties"][name]["minimum"] = 0
+    for name in ("last_updated", "last_bad_at", "last_grant_at"):
+        schema["properties"][name]["anyOf"][0]["format"] = "date-time"
     return schema
 
 

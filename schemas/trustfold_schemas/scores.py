@@ -72,8 +72,8 @@ def content_digest(state: State) -> str:
 
 def check_ranges(state: State) -> None:
     """Raise TrustCorruptionError unless 0 <= num <= den * 10**6 and n_samples >= 0."""
-    sums = [*zip(state.num, state.den, strict=True), (state.self_play_num, state.self_play_den)]
-    if len(sums) != 6 or any(not 0 <= num <= den * PPM for num, den in sums):
+    sums = [*zip(state.num, state.den, strict=False), (state.self_play_num, state.self_play_den)]
+    if (len(state.num), len(state.den)) != (5, 5) or any(not 0 <= num <= den * PPM for num, den in sums):
         raise TrustCorruptionError(
             f"the sums of {state.subject} are outside 0 <= num <= den * 10**6: {sums}"
         )
@@ -144,6 +144,8 @@ def state_of(record: ScoreRecord) -> tuple[State, int]:
         )
     except (msgspec.MsgspecError, ValueError) as error:
         raise TrustCorruptionError(f"{_hint(record)} cannot be read: {error}") from None
+    if content_json(state) != record.content:
+        raise TrustCorruptionError(f"{_hint(record)} is not written in its canonical form")
     if formula != FORMULA:
         raise TrustCorruptionError(f"{_hint(record)} is of the formula {formula}, not {FORMULA}")
     check_ranges(state)
