@@ -33,25 +33,36 @@ OWNER = Stamp("owner")
 
 
 class Content:
-    """What an event says, compared by bytes first and by digest only where those differ."""
+    """What an event says, compared by bytes first and by digest only where those differ.
+
+    One that was kept as a digest alone (`from_digest`) has no document to compare.
+    """
 
     __slots__ = ("_digest", "_event", "document")
 
-    def __init__(self, event: Event, document: bytes) -> None:
+    def __init__(self, event: Event | None, document: bytes, digest: bytes | None = None) -> None:
         self.document = document
         self._event = event
-        self._digest: bytes | None = None
+        self._digest = digest
+
+    @classmethod
+    def from_digest(cls, digest: bytes) -> Content:
+        """A content of which only the digest was kept."""
+        return cls(None, b"", digest)
 
     @property
     def digest(self) -> bytes:
         """SHA-256 of the canonical content, 32 bytes."""
         if self._digest is None:
+            assert self._event is not None
             self._digest = content_of(self._event, self.document)
         return self._digest
 
     def same_as(self, other: Content) -> bool:
         """Whether both say the same."""
-        return self.document == other.document or self.digest == other.digest
+        if self.document and self.document == other.document:
+            return True
+        return self.digest == other.digest
 
 
 class Fact(Struct, frozen=True, gc=False):

@@ -73,7 +73,9 @@ def content_digest(state: State) -> str:
 def check_ranges(state: State) -> None:
     """Raise TrustCorruptionError unless 0 <= num <= den * 10**6 and n_samples >= 0."""
     sums = [*zip(state.num, state.den, strict=False), (state.self_play_num, state.self_play_den)]
-    if (len(state.num), len(state.den)) != (5, 5) or any(not 0 <= num <= den * PPM for num, den in sums):
+    if (len(state.num), len(state.den)) != (5, 5) or any(
+        not 0 <= num <= den * PPM for num, den in sums
+    ):
         raise TrustCorruptionError(
             f"the sums of {state.subject} are outside 0 <= num <= den * 10**6: {sums}"
         )

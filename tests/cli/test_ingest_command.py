@@ -128,7 +128,7 @@ def test_many_refused_lines_are_counted_and_not_all_named(shell: Shell) -> None:
     ids=["all well", "duplicates", "a dead letter", "a conflict"],
 )
 def test_strict_makes_refusals_exit_1(shell: Shell, lines: list[bytes], code: int) -> None:
-    """With `--strict` dead letters and conflicts are exit 1, duplicates are not; all is ingested."""
+    """With `--strict` dead letters and conflicts are exit 1; all the rest is ingested anyway."""
     log = shell.file(lines)
     assert shell("ingest", log, "--strict").code == code
     assert shell("ingest", log).code == 0
@@ -172,7 +172,6 @@ def test_a_line_over_16_mib(shell: Shell) -> None:
     ("role", "line", "reason"),
     [
         ("human", closed("t1"), "not_permitted"),
-        ("reader", closed("t1"), "not_permitted"),
         ("runtime", decided("t1"), "not_human"),
         ("operator", decided("t1"), "not_human"),
         ("runtime", undone("t1"), "not_human"),
@@ -183,11 +182,17 @@ def test_a_role_may_say_only_what_is_its_own(
 ) -> None:
     """`--as` speaks in one role, and what that role may not say becomes a dead letter."""
     ended = shell("--as", role, "ingest", shell.file([line]), "--json")
-    if role == "reader":  # it may not even write dead letters
-        assert ended.code in (2, 3)
-        return
     assert ended.json == [counts(0, dead_letters=1)]
     assert f"log.jsonl:1: {reason}: " in ended.err
+
+
+def test_a_reader_ingests_nothing(shell: Shell) -> None:
+    """The role `reader` may not even write dead letters, and is told so."""
+    shell.ingest(closed("t1"))
+    ended = shell("--as", "reader", "ingest", shell.file([closed("t2")]))
+    assert ended.code in (2, 3)
+    assert "reading" in ended.err
+    assert query(shell.store, "SELECT count(*) FROM facts") == [(1,)]
 
 
 def test_what_a_role_said_is_stamped_with_it(shell: Shell) -> None:
@@ -202,7 +207,7 @@ def test_what_a_role_said_is_stamped_with_it(shell: Shell) -> None:
 # ---- medians first ---------------------------------------------------------------------------
 
 
-def month(source: str = "log.jsonl") -> list[bytes]:
+def month() -> list[bytes]:
     """Five days of traces that cost something, 25 a day, and a step told of singly."""
     made = [recorded_step("t0", step("z"))]
     for number in range(125):

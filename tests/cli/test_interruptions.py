@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -122,13 +123,7 @@ def test_a_store_that_another_holds_is_exit_3(
     """A writer that waited in vain says which file and what to do; reading goes on meanwhile."""
     shell.ingest(closed("t1"))
     log = shell.file([closed("t2")])
-    real = EmbeddedStore.open.__func__  # type: ignore[attr-defined]
-
-    def impatient(cls: type, *values: object, **named: object) -> EmbeddedStore:
-        opened: EmbeddedStore = real(cls, *values, **named | {"busy_seconds": 0.2})
-        return opened
-
-    monkeypatch.setattr(EmbeddedStore, "open", classmethod(impatient))
+    monkeypatch.setattr(EmbeddedStore, "open", partial(EmbeddedStore.open, busy_seconds=0.2))
     with closing(sqlite3.connect(shell.store, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         ended = shell("ingest", log)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trustfold_projections.laws.correlation.dispatch import correlate, key_of, new_state
@@ -181,7 +181,6 @@ def test_one_trace_has_the_digest_of_the_specification() -> None:
     assert content_digest(state).startswith("e86a68985c133796")
 
 
-@settings(deadline=None)
 @given(logs(), st.randoms(use_true_random=False))
 def test_any_order_gives_the_same_digest(log: Log, dice: random.Random) -> None:
     """Entries may be folded in any order: the rollbacks in force alone decide which count."""
@@ -191,7 +190,6 @@ def test_any_order_gives_the_same_digest(log: Log, dice: random.Random) -> None:
     assert content_digest(refold(SUBJECT, rollbacks + others)) == log.digest()
 
 
-@settings(deadline=None)
 @given(logs(rollbacks=False), st.integers(1, 5))
 def test_any_batching_gives_the_same_digest(log: Log, batches: int) -> None:
     """Batches folded apart, anywhere, and then added are the fold of the whole."""
@@ -199,7 +197,6 @@ def test_any_batching_gives_the_same_digest(log: Log, batches: int) -> None:
     assert content_digest(joined(parts)) == log.digest()
 
 
-@settings(deadline=None)
 @given(logs())
 def test_the_online_fold_is_the_refold_of_every_prefix(log: Log) -> None:
     """A worker that adds entry by entry, refolding where it must, is never in another state."""
@@ -213,7 +210,6 @@ def test_the_online_fold_is_the_refold_of_every_prefix(log: Log) -> None:
     assert differing == []
 
 
-@settings(deadline=None)
 @given(logs())
 def test_sums_stay_within_their_ranges(log: Log) -> None:
     """0 <= num <= den * 10**6 and n_samples >= 0 hold after every entry and rollback."""
@@ -320,7 +316,6 @@ def test_evidence_after_a_rollback_counts() -> None:
     assert sums_of(log.state()) == sums_of(alone.state())
 
 
-@settings(deadline=None)
 @given(logs())
 def test_a_rollback_lifts_no_brake(log: Log) -> None:
     """last_bad_at is that of all entries ever, wherever a rollback goes back to."""
@@ -337,7 +332,6 @@ def test_a_rollback_takes_a_grant_back() -> None:
     assert log.state().last_grant_at is None
 
 
-@settings(deadline=None)
 @given(logs(rollbacks=False), st.integers(0, 14))
 def test_a_rollback_gives_the_sums_as_of_its_moment(log: Log, length: int) -> None:
     """Rolled back to T, sums, samples, freshness and grants are those as of T."""
@@ -348,7 +342,6 @@ def test_a_rollback_gives_the_sums_as_of_its_moment(log: Log, length: int) -> No
     assert sums_of(log.state()) == sums_of(before)
 
 
-@settings(deadline=None)
 @given(logs(), st.integers(ZERO, START + 14 * HOUR))
 def test_lifting_a_rollback_restores_the_same_integers(log: Log, to: int) -> None:
     """A rollback and its lifting leave the content digest as it was."""

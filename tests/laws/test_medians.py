@@ -3,7 +3,7 @@
 import statistics
 from collections import defaultdict
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trustfold_projections.laws.medians import (
@@ -116,7 +116,6 @@ def test_a_median_of_zero_is_no_measure() -> None:
     assert in_force(table_of(published(MIDNIGHT, 0)), MIDNIGHT) is None
 
 
-@settings(deadline=None)
 @given(st.permutations(range(6)))
 def test_the_order_of_publishing_does_not_matter(order: list[int]) -> None:
     """Medians of different midnights may come in any order before the close."""
@@ -157,7 +156,6 @@ def test_the_median_of_an_odd_number_is_the_middle_one() -> None:
 amounts = st.lists(st.integers(0, 50), min_size=SAMPLES_MIN, max_size=45)
 
 
-@settings(deadline=None)
 @given(amounts)
 def test_a_median_is_that_of_the_standard_library(cost_usd: list[int]) -> None:
     """The floor of the mean of `median_low` and `median_high`, in any order of the costs."""
@@ -202,7 +200,6 @@ def night_after_night(costs: list[Cost]) -> Published:
     return published_in_order
 
 
-@settings(deadline=None)
 @given(histories())
 def test_a_history_has_the_medians_that_the_nights_would_have_published(costs: list[Cost]) -> None:
     """medians_of_history is medians_at of every midnight, less what did not change."""
@@ -213,7 +210,6 @@ def test_a_history_has_the_medians_that_the_nights_would_have_published(costs: l
     assert found == night_after_night(costs)
 
 
-@settings(deadline=None)
 @given(histories())
 def test_a_history_never_publishes_twice_for_one_midnight(costs: list[Cost]) -> None:
     """Every median of a history can be taken in: none is refused as set already."""

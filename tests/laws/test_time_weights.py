@@ -4,7 +4,7 @@ import hashlib
 from decimal import Context, Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import batch
@@ -36,7 +36,6 @@ def test_a_moment_splits_as_the_specification_computed() -> None:
     assert (moment - ZERO, *era_and_m(moment)) == (199_024_496_789_012, 76, 1_849_056_653)
 
 
-@settings(deadline=None)
 @given(moments)
 def test_a_weight_is_its_mantissa_shifted_by_its_era(moment: int) -> None:
     """A weight is m << era with 2**30 <= m < 2**31, so that SQL can keep both as small integers."""
@@ -44,35 +43,30 @@ def test_a_weight_is_its_mantissa_shifted_by_its_era(moment: int) -> None:
     assert (g(moment), 1 << 30 <= m < 1 << 31) == (m << era, True)
 
 
-@settings(deadline=None)
 @given(moments)
 def test_a_weight_is_that_of_an_independent_transcription(moment: int) -> None:
     """The batch oracle, written from SPEC 4 without our code, gives the same integer."""
     assert g(moment) == batch.g(moment)
 
 
-@settings(deadline=None)
 @given(moments, st.integers(0, 3 * HALF_LIFE) | st.integers(0, 10_000_000))
 def test_a_later_moment_never_weighs_less(moment: int, wait: int) -> None:
     """Weights do not fall as time goes on, microsecond by microsecond and across eras."""
     assert g(moment) <= g(moment + wait)
 
 
-@settings(deadline=None)
 @given(moments)
 def test_four_milliseconds_later_weighs_more(moment: int) -> None:
     """Weights grow strictly at the step of m, whatever part of an era the moment lies in."""
     assert g(moment) < g(moment + STEP_MICROSECONDS)
 
 
-@settings(deadline=None)
 @given(moments, st.integers(1, 200))
 def test_a_weight_doubles_per_thirty_days_exactly(moment: int, eras: int) -> None:
     """30 days are one bit: evidence of 30 days ago weighs exactly half."""
     assert g(moment + eras * HALF_LIFE) == g(moment) << eras
 
 
-@settings(deadline=None)
 @given(moments)
 def test_a_weight_is_the_exact_power_within_the_precision_of_m(moment: int) -> None:
     """The chord of M lies at most 3.6e-9 above 2**(30 + t/H), two floors 1.9e-9 below it."""

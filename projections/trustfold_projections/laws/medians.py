@@ -36,7 +36,7 @@ class MedianTable:
     def add(self, data: CostMedian, recorded: int) -> bool:
         """Take a median in; False if one for this (scope, effect, effective_at) holds already."""
         known = self._by_effect.setdefault((data.scope, data.effect), [])
-        median = Median(data.effective_at, recorded, data.median_usd, data.samples)
+        median = Median(int(data.effective_at), recorded, int(data.median_usd), data.samples)
         at = bisect_right(known, int(data.effective_at), key=_effective_at)
         if at and known[at - 1].effective_at == data.effective_at:
             return False

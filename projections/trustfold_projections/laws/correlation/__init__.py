@@ -11,6 +11,7 @@ from trustfold_projections.laws.correlation.dispatch import (
     KeyState,
     correlate,
     key_of,
+    log_key_of,
     new_state,
 )
 from trustfold_projections.laws.correlation.knowledge import TraceState
@@ -27,5 +28,6 @@ __all__ = [
     "correlate",
     "correlate_trace",
     "key_of",
+    "log_key_of",
     "new_state",
 ]

@@ -52,7 +52,12 @@ def key_of(event: Event) -> Key:
     if isinstance(event, TraceEvent):
         return Key("trace", event.data.trace_id)
     if isinstance(event, SelfPlayCompletedEvent):
-        return Key("self-play", event.data.context)
+        # Nothing else needs to be known of a context than which events it had, so each has a
+        # state of its own; a busy context would otherwise be one ever-growing state.
+        context = event.data.context
+        return Key(
+            "self-play", f"{len(context)} {context}{len(event.source)} {event.source}{event.id}"
+        )
     if isinstance(event, NeuronSynthesizedEvent):
         return Key("synthesis", event.data.neuron)
     if isinstance(event, SubjectRolledBackEvent | RollbackLiftedEvent):
@@ -70,6 +75,14 @@ def key_of(event: Event) -> Key:
         return Key("policy", "mode")
     assert isinstance(event, PolicyEvent)
     return Key("policy", "revocation")
+
+
+def log_key_of(event: Event) -> str:
+    """What the log of facts is partitioned by: facts of one correlation key share it."""
+    if isinstance(event, SelfPlayCompletedEvent):
+        return f"self-play {event.data.context}"
+    key = key_of(event)
+    return f"{key.kind} {key.name}"
 
 
 def new_state(key: Key) -> KeyState:

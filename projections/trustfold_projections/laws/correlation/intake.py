@@ -92,7 +92,7 @@ class Intake:
         state.close = self._closed(event)
         for violation in data.violations:
             target = state.of_all if violation.step_id is None else state.target(violation.step_id)
-            target.bad(event.time)
+            target.bad(int(event.time))
         # Those known before must hear of the violations too; those that come do when they come.
         for step_id, known in tuple(state.steps.items()):
             self._move_by_step(step_id, known.step)
@@ -124,14 +124,14 @@ class Intake:
             return self._already_closed(state.close)
         self._learn_scope(data.subject.scope)
         state.close = Close(
-            time=event.time,
+            time=int(event.time),
             recorded=self.fact.recorded,
             event_id=event.id,
             source=event.source,
             signals=data,
         )
         if data.undo_flag == PPM or data.constitution_clean == 0:
-            self._move(data.subject, event.time, None)
+            self._move(data.subject, int(event.time), None)
         self._fold()
         return None
 
@@ -152,7 +152,7 @@ class Intake:
             return self._too_many_steps(len(state.steps) + 1)
         self._learn_scope(event.data.scope)
         self._learn_step(step, self.fact.position)
-        state.last_step_time = later(state.last_step_time, event.time)
+        state.last_step_time = later(state.last_step_time, int(event.time))
         close = state.close
         if close is None:
             return None
@@ -177,12 +177,12 @@ class Intake:
 
     def _closed(self, event: TraceClosedEvent) -> Close:
         return Close(
-            time=event.time,
+            time=int(event.time),
             recorded=self.fact.recorded,
             event_id=event.id,
             source=event.source,
             outcome=event.data.outcome,
-            cost_usd=event.data.cost_usd,
+            cost_usd=None if event.data.cost_usd is None else int(event.data.cost_usd),
             violations=event.data.violations,
             step_count=event.data.step_count,
             constitution=constitution_of(event.data.violations),
@@ -276,7 +276,7 @@ class Intake:
             says = "excluded" if isinstance(event, TraceExcludedEvent) else "included"
         return Feedback(
             says=says,
-            time=event.time,
+            time=int(event.time),
             event_id=event.id,
             position=self.fact.position,
             scopes=self.fact.stamp.scopes,

@@ -109,7 +109,7 @@ def correlate_rollback(state: RollbackState, fact: Fact, memory: int | None = No
             )
         remember(state.seen, fact)
         state.in_force[event.id] = True
-        return _accepted(_entry(fact, "rollback", event.data.subject, to=event.data.to))
+        return _accepted(_entry(fact, "rollback", event.data.subject, to=int(event.data.to)))
     assert isinstance(event, RollbackLiftedEvent)
     if not state.in_force.get(event.data.rollback_id):
         known = event.data.rollback_id in state.in_force
@@ -176,7 +176,7 @@ def _entry(
         trace_id=None,
         event_id=fact.event.id,
         source=fact.event.source,
-        occurred=fact.event.time,
+        occurred=int(fact.event.time),
         recorded=fact.recorded,
         chain=(fact.recorded,),
         amounts=amounts,

@@ -157,7 +157,7 @@ def _brake(state: TraceState, fact: Fact, subject: Subject, moved: Moved) -> Ent
         trace_id=state.trace_id,
         event_id=fact.event.id,
         source=fact.event.source,
-        occurred=fact.event.time,
+        occurred=int(fact.event.time),
         recorded=fact.recorded,
         chain=(fact.recorded,),
         revision=given.revision,
