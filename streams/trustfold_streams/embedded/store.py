@@ -319,6 +319,8 @@ class EmbeddedStore:
 
     def _settle(self, moment: int) -> None:
         reader.settle(self._connection, moment, self.clock.now(), writable=self._mode != "read")
+        # The writer sees other connections' fences by their commits, this one's only by being told.
+        self._writer.memory.forget()
 
     def _must_write(self) -> None:
         if self._mode == "read" or self.stamp.role == "reader":
