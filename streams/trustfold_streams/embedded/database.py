@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Final, Literal
@@ -119,6 +120,26 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA application_id={APPLICATION_ID:d}")
 
 
+@functools.cache
+def layout() -> Mapping[tuple[str, str], str]:
+    """Every table, index and view of a store, by (type, name): the SQL that makes it."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
+        for script in _migrations():
+            empty.executescript(script)
+        return layout_of(empty)
+
+
+def layout_of(connection: sqlite3.Connection) -> Mapping[tuple[str, str], str]:
+    """The tables, indexes and views that stand in a file."""
+    return {
+        (kind, name): sql
+        for kind, name, sql in connection.execute(
+            "SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'index', 'view') "
+            "AND sql IS NOT NULL"
+        )
+    }
+
+
 def _statements(script: str) -> Iterator[str]:
     """Split a script by SQLite's own idea of a complete statement (triggers hold semicolons)."""
     pending = ""
@@ -161,9 +182,11 @@ def translated(path: Path) -> Generator[None]:
     """Say SQLite's failures in the words of `errors`, with the next step."""
     try:
         yield
+    except sqlite3.ProgrammingError:
+        raise
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
             raise StoreBusyError(
                 f"another process is writing {path} and did not finish in time; try again"
             ) from error
@@ -177,9 +200,27 @@ def translated(path: Path) -> Generator[None]:
             raise StoreReadOnlyError(f"{path} cannot be opened: {error}") from error
         if code == sqlite3.SQLITE_NOTADB:
             raise NotAStoreError(f"{path} is not a SQLite file, so no store") from error
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR):
-            raise StoreDamagedError(
-                f"{path} is damaged ({error}); restore a copy, or save what SQLite's own "
-                "`.recover` can read and ingest the bodies of its table `facts` again"
-            ) from error
+        if code in _OF_DAMAGE:
+            raise _damaged(path, error) from error
         raise
+    except UnicodeDecodeError as error:
+        # How Python says that SQLite spoke of a name in the file that is not UTF-8.
+        raise _damaged(path, error) from error
+
+
+_OF_DAMAGE = (
+    0,  # text that is not UTF-8; Python says so itself, without a code
+    sqlite3.SQLITE_ERROR,  # our own statements are sound: a table or a column is not there
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CONSTRAINT,  # rows contradict each other
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_FORMAT,
+)
+
+
+def _damaged(path: Path, error: Exception) -> StoreDamagedError:
+    return StoreDamagedError(
+        f"{path} is damaged ({error}); restore a copy, or save what SQLite's own "
+        "`.recover` can read and ingest the bodies of its table `facts` again"
+    )

@@ -36,7 +36,8 @@ class StoredDeadLetter(Struct, frozen=True, kw_only=True):
 
 INSERT = (
     "INSERT INTO dead_letters (reason, detail, origin, first_recorded, last_recorded, times, "
-    "role, identity, scopes, body, body_sha256) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?) "
+    "role, identity, scopes, body, body_sha256, seal) "
+    "VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (body_sha256, reason) DO UPDATE SET times = times + 1, "
     "last_recorded = excluded.last_recorded, origin = excluded.origin, detail = excluded.detail"
 )
@@ -50,18 +51,24 @@ def dead_letter_row(
     refusal: Refusal, origin: str, moment: int, stamp: Stamp, body: bytes
 ) -> rows.Row:
     """A refusal as the parameters of INSERT."""
+    publisher = (stamp.role, stamp.identity, rows.scopes_text(stamp))
     return (
         refusal.reason.value,
         refusal.detail,
         origin,
         moment,
         moment,
-        stamp.role,
-        stamp.identity,
-        rows.scopes_text(stamp),
+        *publisher,
         body,
         hashlib.sha256(body).digest(),
+        seal_of(refusal.reason.value, *publisher, body),
     )
+
+
+def seal_of(reason: str, role: str, identity: str | None, scopes: str | None, body: bytes) -> bytes:
+    """SHA-256 over what a replay speaks with: the publisher's stamp, the reason, the bytes."""
+    head = msgspec.json.encode((reason, role, identity, scopes))
+    return hashlib.sha256(b"%b\n%b" % (head, body)).digest()
 
 
 def write(connection: sqlite3.Connection, refused: Iterable[rows.Row]) -> None:

@@ -24,6 +24,7 @@ from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import ScoreRecord, State, state_of
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows
+from trustfold_streams.embedded.errors import StoreDamagedError
 
 log = logging.getLogger("trustfold.embedded")
 
@@ -185,6 +186,13 @@ def open_score(columns: rows.Row, subject: Subject) -> tuple[State, int | None]:
     content, beside, digest, checksum = columns
     if content is None:
         raise TrustCorruptionError(f"the score of {subject} is missing from the table")
+    if not (
+        isinstance(content, str)
+        and isinstance(beside, str)
+        and isinstance(digest, bytes)
+        and isinstance(checksum, bytes)
+    ):
+        raise TrustCorruptionError(f"the score of {subject} is not of the types of its columns")
     state, head = state_of(ScoreRecord(content.encode(), beside.encode(), digest, checksum))
     if state.subject != subject:
         raise TrustCorruptionError(f"the score of {subject} holds that of {state.subject}")
@@ -199,15 +207,27 @@ def load_medians(connection: sqlite3.Connection) -> MedianTable:
         "WHERE type = 'cost.median.v1' ORDER BY recorded"
     ):
         fact = rows.fact_of(row)
-        assert isinstance(fact.event, CostMedianEvent)
+        if not isinstance(fact.event, CostMedianEvent):
+            raise StoreDamagedError(
+                f"the fact recorded at {fact.recorded} is damaged: no median, as its column says; "
+                "`trustfold verify` names every such row"
+            )
         medians.add(fact.event.data, fact.recorded)
     return medians
 
 
 def load_key(
-    connection: sqlite3.Connection, key: Key, medians: MedianTable, before: int | None = None
+    connection: sqlite3.Connection,
+    key: Key,
+    medians: MedianTable,
+    before: int | None = None,
+    *,
+    skip_unreadable: bool = False,
 ) -> HeldKey:
-    """Re-derive what is known of a key from its facts, those recorded before a moment."""
+    """Re-derive what is known of a key from its facts, those recorded before a moment.
+
+    Raises StoreDamagedError for a fact that cannot be read, or skips it.
+    """
     held = HeldKey(new_state(key), rows.key_hash(key))
     # A median's own key meets the table again; a fresh one lets it in as the first time.
     table = MedianTable() if key.kind == "cost-median" else medians
@@ -216,7 +236,12 @@ def load_key(
         "ORDER BY recorded",
         (held.hashed, 2**62 if before is None else before),
     ):
-        fact = rows.fact_of(row)
+        try:
+            fact = rows.fact_of(row)
+        except StoreDamagedError:
+            if skip_unreadable:
+                continue
+            raise
         if key_of(fact.event) == key:
             correlate(held.state, fact, table)
             note(held, fact.recorded)

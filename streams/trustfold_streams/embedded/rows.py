@@ -11,8 +11,10 @@ from trustfold_projections.laws.correlation import Key, key_of
 from trustfold_schemas.decoding import decode_event
 from trustfold_schemas.events import Event, type_of
 from trustfold_schemas.facts import Fact, Role, Stamp
+from trustfold_schemas.instants import EARLIEST
 from trustfold_schemas.ledger import Entry, Kind
 from trustfold_schemas.subject import Subject
+from trustfold_streams.embedded.errors import StoreDamagedError
 
 TYPE_PREFIX: Final = "trustfold."
 
@@ -87,11 +89,18 @@ def stamp_of(role: Role, identity: str | None, scopes: str | None) -> Stamp:
 
 
 def fact_of(row: Row) -> Fact:
-    """A fact from its FACT_COLUMNS. Raises EventRefused where the body is no event any more."""
+    """A fact from its FACT_COLUMNS. Raises StoreDamagedError where it is none any more."""
     recorded, role, identity, scopes, body = row
-    document = body.encode()
-    event: Event = decode_event(document)
-    return Fact(recorded, recorded, stamp_of(role, identity, scopes), event, document)
+    try:
+        document = body.encode()
+        event: Event = decode_event(document)
+        stamp = stamp_of(role, identity, scopes)
+    except (AttributeError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise StoreDamagedError(
+            f"the fact recorded at {recorded} is damaged, it is no event any more: {error}; "
+            "`trustfold verify` names every such row"
+        ) from error
+    return Fact(recorded, recorded, stamp, event, document)
 
 
 def key_of_fact(fact: Fact) -> Key:
@@ -131,11 +140,21 @@ def entry_of(
 ) -> Entry:
     """An entry from its ENTRY_COLUMNS.
 
-    The names of its fact are left empty where the caller needs only what the fold reads.
+    The names of its fact are left empty where the caller needs only what the fold reads. Raises
+    StoreDamagedError where it is no entry any more.
     """
     (recorded, kind, revision, occurred, chain) = row[:5]
     (n, sp_a, sp_w, bad_at, grant_at, clean, median_usd, to, rollback_id) = row[15:]
-    name = KIND_NAMES[kind]
+    try:
+        name = KIND_NAMES[kind]
+        earlier = () if chain is None else _MOMENTS.decode(chain)
+        if occurred < EARLIEST:
+            raise ValueError(f"it occurred before 2020: {occurred}")
+    except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise StoreDamagedError(
+            f"a ledger entry of {subject} recorded at {recorded} is damaged: {error!r}; "
+            "`trustfold verify` names every such row"
+        ) from error
     return Entry(
         kind=name,
         subject=subject,
@@ -144,7 +163,7 @@ def entry_of(
         source=source,
         occurred=occurred,
         recorded=recorded,
-        chain=(recorded,) if chain is None else (*_MOMENTS.decode(chain), recorded),
+        chain=(*earlier, recorded),
         revision=revision,
         amounts=row[5:10],
         weights=row[10:15],

@@ -225,9 +225,9 @@ class Intake:
         if close.signals is not None:
             self._move(close.signals.subject, state.of_all.bad_at, None)
         self._unnamed_grant()
-        for position, step_ids in state.naming_steps:
+        for position, step_ids in state.waiting_for_fold:
             self._report_unknown(position, step_ids)
-        state.naming_steps = []
+        state.waiting_for_fold = []
 
     def _counts(self, step_id: str) -> bool:
         known = self.state.steps.get(step_id)
@@ -312,15 +312,14 @@ class Intake:
                 )
             )
             return
+        step_ids = feedback.named.step_ids or ()
+        if state.folded:
+            self._report_unknown(feedback.position, step_ids)
+        else:
+            state.waiting_for_fold.append((feedback.position, step_ids))
         if feedback.says in ("excluded", "included"):
             self._hear_exclusion(feedback)
-            return
-        if feedback.named.step_ids is not None:
-            if state.folded:
-                self._report_unknown(feedback.position, feedback.named.step_ids)
-            else:
-                state.naming_steps.append((feedback.position, feedback.named.step_ids))
-        if feedback.says != "nothing":
+        elif feedback.says != "nothing":
             self._hear_people(feedback)
 
     def _hear_people(self, feedback: Feedback) -> None:

@@ -149,8 +149,9 @@ class TraceState(Struct, gc=False, kw_only=True):
 
     waiting_for_scope: list[Feedback] = msgspec.field(default_factory=list)
     """Feedback that came before the trace's scope was known, from publishers bound to scopes."""
-    naming_steps: list[tuple[int, tuple[str, ...]]] = msgspec.field(default_factory=list)
-    """Before the fold: the feedback that names step ids, to report those that never came."""
+    waiting_for_fold: list[tuple[int, tuple[str, ...]]] = msgspec.field(default_factory=list)
+    """Before the fold: each feedback's position and the step ids it names, to report those that
+    never come, and the feedback itself where the trace never closes."""
 
     subjects: dict[Subject, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """After the fold: the distinct subjects of the steps that count, with their step ids."""

@@ -114,8 +114,9 @@ CREATE TABLE traces (
 CREATE INDEX traces_open ON traces (last_recorded) WHERE folded IS NULL;
 
 -- What was refused or could not be used: one row per distinct bytes and reason, with its
--- publisher's stamp, so that a replay speaks in the same role. `replayed` is the moment at which
--- it was taken in after all, `replayed_as` the event id under which.
+-- publisher's stamp, so that a replay speaks in the same role; `seal` is the SHA-256 of reason,
+-- stamp and bytes. `replayed` is the moment at which it was taken in after all, `replayed_as` the
+-- event id under which.
 CREATE TABLE dead_letters (
     dead_letter_id INTEGER PRIMARY KEY,
     reason         TEXT    NOT NULL,
@@ -129,6 +130,7 @@ CREATE TABLE dead_letters (
     scopes         TEXT,
     body           BLOB    NOT NULL,
     body_sha256    BLOB    NOT NULL,
+    seal           BLOB    NOT NULL,
     replayed       INTEGER,
     replayed_as    TEXT,
     UNIQUE (body_sha256, reason)
