@@ -9,13 +9,15 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 STORE := .run/first_month.db
 UPGRADE ?=
+BROKER := .venv/bin/python compose/kafka/broker.py
+BROKER_PORT ?= 9092
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench lock clean
+.PHONY: help run test check bench broker-up broker-down lock clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv/run.stamp  ## a first month of an agent: ingest it, read its scores, verify them
 	@mkdir -p .run
@@ -39,7 +41,14 @@ check: .venv/dev.stamp  ## formatting, lint, types, import contract
 bench: .venv/dev.stamp  ## the benchmarks, tests/benchmarks/bench_*.py
 	$(BIN)/python -m pytest -s -o python_files='bench_*.py' tests/benchmarks $(ARGS)
 
-# dev.lock is resolved first; run.lock and build.lock are cut out of it. Versions stay as they
+# Data and jars are kept in .broker. The script needs Java 17 and, the first time, Maven.
+broker-up: .venv/python.stamp  ## a Kafka broker without Docker (BROKER_PORT: 9092, another, or free)
+	@$(BROKER) up $(if $(filter free,$(BROKER_PORT)),--free-port,--port $(BROKER_PORT))
+
+broker-down: .venv/python.stamp  ## end that broker; its data stays
+	@$(BROKER) down
+
+# dev.lock is resolved first; the others are cut out of it. Versions stay as they
 # are where they still fit: UPGRADE=--upgrade moves all, UPGRADE='--upgrade-package NAME' one.
 # --universal: one lock for every platform and every Python that pyproject.toml admits.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -48,10 +57,12 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 lock: .venv/dev.stamp  ## resolve requirements/*.lock again (UPGRADE=--upgrade: newer versions)
 	$(COMPILE) --all-extras pyproject.toml requirements/dev.in -o requirements/dev.lock
 	$(COMPILE) pyproject.toml -c requirements/dev.lock -o requirements/run.lock
+	$(COMPILE) --extra streams pyproject.toml -c requirements/dev.lock -o requirements/streams.lock
 	$(COMPILE) requirements/build.in -c requirements/dev.lock -o requirements/build.lock
 
 clean:  ## remove everything that these targets made
-	rm -rf .venv .run build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	@! $(BROKER) status >/dev/null 2>&1 || $(BROKER) down
+	rm -rf .venv .run .broker build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/python.stamp:

@@ -3,7 +3,8 @@
     TrustfoldError                     never raised itself
     |-- CallerError                    the caller's fault: mend the call and try again
     |   |-- EventRefused               an event document that cannot become a fact
-    |   `-- SubjectError               a subject outside its limits
+    |   |-- SubjectError               a subject outside its limits
+    |   `-- UnknownNameError           nothing in the log has the name that was given
     `-- LogError                       the log's or the table's fault: stop and look
         `-- TrustCorruptionError       a stored record that contradicts itself (the seed's name)
 
@@ -32,6 +33,10 @@ class LogError(TrustfoldError):
 
 class SubjectError(CallerError, ValueError):
     """A subject with an empty or over-long part."""
+
+
+class UnknownNameError(CallerError):
+    """Nothing in the log has this name."""
 
 
 class EventRefused(CallerError, ValueError):

@@ -24,6 +24,8 @@ from tests.embedded.documents import (
 )
 from tests.embedded.feeding import NOBODY_HELD
 from tests.oracles.histories import RECORDED_FROM
+from trustfold_streams.embedded import EmbeddedStore
+from trustfold_streams.embedded.verify import Report
 
 SOMETHING_OF_EVERYTHING = (
     median(),
@@ -45,6 +47,9 @@ SOMETHING_OF_EVERYTHING = (
 """A history with every kind of entry, an open trace, a dead letter and two rollbacks."""
 
 
+PROOFS = {"file", "facts", "ledger", "traces", "table", "dead letters"}
+
+
 def tamper(path: Path, *statements: str, values: Sequence[Any] = ()) -> None:
     """Run statements on the file after dropping every trigger that would refuse them."""
     with contextlib.closing(sqlite3.connect(path, timeout=NOBODY_HELD)) as connection, connection:
@@ -61,3 +66,20 @@ def cells(path: Path, table: str) -> list[tuple[str, str, bool]]:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         rows = connection.execute(f"PRAGMA table_info({table})").fetchall()
     return [(name, kind, not (required or key)) for _, name, kind, required, _, key in rows]
+
+
+def verified(path: Path, anchor: str | None = None) -> Report:
+    """The report on a file; every finding says where and what."""
+    with EmbeddedStore.open(path, "read") as store:
+        report = store.verify(anchor)
+    for finding in report.findings:
+        assert finding.proof in PROOFS
+        assert finding.where
+        assert finding.difference
+    return report
+
+
+def found(report: Report) -> set[str]:
+    """The proofs that are broken."""
+    assert report.ok == (not report.findings)
+    return {finding.proof for finding in report.findings}

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import copy
-import shutil
-import sqlite3
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.embedded.documents import NOTES, closed, decided, numbered
-from tests.embedded.feeding import FOLDERS, feed, ingest, query, some_examples, store_in_a_folder
+from tests.embedded.feeding import feed, ingest, query, some_examples, store_in_a_folder
 from tests.embedded.rollbacks import rolled_back_histories
-from tests.embedded.tampering import SOMETHING_OF_EVERYTHING, cells, tamper
+from tests.embedded.tampering import SOMETHING_OF_EVERYTHING, found, tamper, verified
 from tests.oracles.histories import RECORDED_FROM, Draft
 from trustfold_schemas.scores import State, record_of
 from trustfold_streams.clock import ManualClock
 from trustfold_streams.embedded import EmbeddedStore
-from trustfold_streams.embedded.verify import Report
-
-PROOFS = {"file", "facts", "ledger", "traces", "table", "dead letters"}
 
 
 @pytest.fixture
@@ -33,23 +26,6 @@ def written(path: Path, store: EmbeddedStore) -> Path:
     store.ingest(numbered(SOMETHING_OF_EVERYTHING), batch=4)
     store.close()
     return path
-
-
-def verified(path: Path, anchor: str | None = None) -> Report:
-    """The report on a file; every finding says where and what."""
-    with EmbeddedStore.open(path, "read") as store:
-        report = store.verify(anchor)
-    for finding in report.findings:
-        assert finding.proof in PROOFS
-        assert finding.where
-        assert finding.difference
-    return report
-
-
-def found(report: Report) -> set[str]:
-    """The proofs that are broken."""
-    assert report.ok == (not report.findings)
-    return {finding.proof for finding in report.findings}
 
 
 # ---- what the store wrote --------------------------------------------------------------------
@@ -305,64 +281,3 @@ def test_more_findings_than_can_be_named_are_counted(path: Path, store: Embedded
     assert len(report.findings) == 1_000
     assert report.findings_unnamed >= 200
     assert not report.ok
-
-
-PROVEN = {
-    "dead_letters": {"body", "body_sha256", "reason"},
-    "facts": None,
-    "ledger": None,
-    "scores": None,
-    "subjects": None,
-    "traces": None,
-}
-"""The columns that the proofs speak of, None for all: of a dead letter it is bytes and reason."""
-
-
-@pytest.mark.parametrize("table", PROVEN)
-@settings(some_examples)
-@given(data=st.data())
-def test_no_cell_changes_unseen(
-    tmp_path_factory: pytest.TempPathFactory, table: str, data: st.DataObject
-) -> None:
-    """Any other value in any cell of a table is found, and never ends the verification early."""
-    pristine = _pristine(tmp_path_factory)
-    columns = cells(pristine, table)
-    key = columns[0][0]
-    proven = PROVEN[table]
-    name, kind, optional = data.draw(
-        st.sampled_from([cell for cell in columns if proven is None or cell[0] in proven])
-    )
-    rows: Sequence[tuple[Any, ...]] = query(pristine, f"SELECT {key}, {name} FROM {table}")
-    number, old = data.draw(st.sampled_from(rows))
-    new = data.draw(_values(kind, old, optional=optional).filter(lambda value: value != old))
-    with tempfile.TemporaryDirectory(dir=FOLDERS) as folder:
-        path = Path(folder) / "trust.db"
-        shutil.copy(pristine, path)
-        try:
-            tamper(path, f"UPDATE {table} SET {name} = ? WHERE {key} = ?", values=(new, number))
-        except sqlite3.IntegrityError:
-            return  # another row has this key
-        assert not verified(path).ok
-
-
-def _values(kind: str, old: Any, *, optional: bool) -> st.SearchStrategy[Any]:
-    values: dict[str, st.SearchStrategy[Any]] = {
-        "INTEGER": st.sampled_from((-1, 1)).map(lambda by: (old or 0) + by)
-        | st.integers(-(2**63), 2**63 - 1),
-        "TEXT": st.text(max_size=20) | st.just(f"{old} "),
-        "BLOB": st.binary(max_size=40),
-    }
-    return st.none() | values[kind] if optional else values[kind]
-
-
-_MADE: dict[str, Path] = {}
-
-
-def _pristine(folders: pytest.TempPathFactory) -> Path:
-    """One sound file for all examples, with nothing left in its write-ahead log."""
-    if "pristine" not in _MADE:
-        path = folders.mktemp("pristine") / "trust.db"
-        with EmbeddedStore.open(path, clock=ManualClock(RECORDED_FROM)) as store:
-            store.ingest(numbered(SOMETHING_OF_EVERYTHING), batch=4)
-        _MADE["pristine"] = path
-    return _MADE["pristine"]

@@ -198,7 +198,7 @@ def rolled_back_logs(draw: st.DrawFn) -> tuple[list[Told], Subject]:
     wild, subjects = draw(logs())
     facts, open_ones = list[Told](), list[tuple[str, Subject]]()
     for one in [*wild, None]:
-        for _ in range(draw(st.sampled_from((0, 0, 0, 0, 0, 1, 1))) if facts else 0):
+        for _ in range(draw(st.sampled_from((0, 0, 0, 0, 1, 1))) if facts else 0):
             recorded = recorded_at(len(facts))
             if open_ones and draw(st.integers(0, 2)) == 2:
                 rollback_id, subject = open_ones.pop(draw(st.integers(0, len(open_ones) - 1)))

@@ -18,6 +18,7 @@ from trustfold_streams.cli.pending import pending, sweep
 from trustfold_streams.cli.scores import score, scores
 from trustfold_streams.cli.status import status
 from trustfold_streams.cli.take_back import exclude, include, lift, rollback
+from trustfold_streams.cli.topics import topics
 from trustfold_streams.cli.verify import verify
 
 EXIT_FOUND = 1
@@ -85,6 +86,7 @@ for command in (
     pending,
     sweep,
     status,
+    topics,
 ):
     cli.add_command(command)
 

@@ -18,6 +18,7 @@ from trustfold_schemas.instants import format_instant, parse_instant
 from trustfold_schemas.subject import Subject, subject_of
 from trustfold_streams.embedded import EmbeddedStore
 from trustfold_streams.embedded.database import Mode
+from trustfold_streams.kafka import settings as kafka
 
 DEFAULT_STORE = "trust.db"
 
@@ -29,6 +30,12 @@ class Settings(Struct):
 
     store: str | None = None
     role: str | None = None
+    config: Path | None = None
+
+    @property
+    def kafka_settings(self) -> kafka.KafkaSettings:
+        """The broker that `--store kafka://HOST:PORT[,HOST:PORT]` or the configuration names."""
+        return kafka.load(self.store, self.config)
 
     @property
     def path(self) -> Path:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from trustfold_projections.laws.explanation import Explanation
 from trustfold_projections.laws.scoring import score_of
-from trustfold_projections.laws.signals import TraceSignals
 from trustfold_schemas import actions
 from trustfold_schemas.facts import OWNER, Role, Stamp
 from trustfold_schemas.instants import instant_of
 from trustfold_schemas.scores import State, TrustScore
-from trustfold_schemas.subject import Subject, neuron_subject, subject_of
+from trustfold_schemas.subject import Subject, subject_of
+from trustfold_streams.calls import TrustCalls, Write
 from trustfold_streams.clock import Clock
 from trustfold_streams.embedded.database import Mode
 from trustfold_streams.embedded.receipts import Document, Summary
@@ -30,7 +28,7 @@ from trustfold_streams.trust_store import AnySubject
 R = TypeVar("R")
 
 
-class AsyncEmbeddedStore:
+class AsyncEmbeddedStore(TrustCalls):
     """A TrustStore in one SQLite file. Use with `async with`; made by `trustfold.open`.
 
     A call that is cancelled while it writes is still carried out as a whole, or not at all.
@@ -77,12 +75,6 @@ class AsyncEmbeddedStore:
         wanted = subject_of(*subject)
         return await self._do(lambda store: store.get(wanted, _moment(now)))
 
-    async def get_for_neuron(
-        self, name: str, scope: str = "", now: datetime | None = None
-    ) -> TrustScore | None:
-        """The score of a neuron."""
-        return await self.get(neuron_subject(scope, name), now)
-
     async def snapshot(self, now: datetime | None = None) -> dict[Subject, TrustScore]:
         """Every subject with samples; a corrupt one is there without trust."""
 
@@ -121,90 +113,22 @@ class AsyncEmbeddedStore:
         made = [Document(body, "a call") for body in documents]
         return await self._do(lambda store: store.ingest(made))
 
-    async def update(
-        self,
-        subject: AnySubject,
-        signals: TraceSignals | Mapping[str, Any],
-        now: datetime | None = None,
-    ) -> str:
-        """Publish ready-made evidence for a subject; the id of the trace made for it."""
-        wanted, trace_id = subject_of(*subject), str(uuid.uuid4())
-        said = signals.reported() if isinstance(signals, TraceSignals) else signals
-        await self._publish(
-            now, lambda author: actions.signals_reported(author, trace_id, wanted, said)
-        )
-        return trace_id
+    async def publish(self, event_id: str, time: int | None, write: Write) -> None:
+        """Write one event of this id, at a moment or now; durable when this returns."""
 
-    async def bulk_update_from_trace(
-        self, trace: Mapping[str, Any], now: datetime | None = None
-    ) -> None:
-        """Publish a closed trace; its event id derives from it, so again is a duplicate.
+        def publish(store: EmbeddedStore) -> None:
+            moment = store.clock.now() if time is None else time
+            store.publish(write(actions.Author(SOURCE, event_id, moment)))
 
-        When it closed is its own `closed_at` (a datetime), or `now`; the second time must say
-        the same, or it is a conflict.
-        """
-        data = dict(trace)
-        closed = data.pop("closed_at", now)
-        event_id = f"{data.get('trace_id')}/closed"
-        await self._publish(closed, lambda author: actions.trace_closed(author, data), event_id)
+        await self._do(publish)
 
-    async def record_approval_outcome(
-        self, trace_id: str, approval: Mapping[str, Any], now: datetime | None = None
-    ) -> str:
-        """Publish an answer: `decision`, `decided_by`, and whom it names; the event's id."""
-        return await self._publish(
-            now, lambda author: actions.approval_decided(author, trace_id, approval)
-        )
+    async def rollback_subject(self, rollback_id: str) -> Subject:
+        """The subject that a rollback was of. Raises UnknownNameError."""
+        return await self._do(lambda store: store.rollback_subject(rollback_id))
 
-    async def record_undo(
-        self,
-        trace_id: str,
-        by: Mapping[str, str] | None = None,
-        step_ids: Sequence[str] | None = None,
-        now: datetime | None = None,
-    ) -> str:
-        """Publish an undo, of the whole trace unless steps are named; the event's id.
-
-        Without `by` it is a human's, of this login: the seed's `/undo` is typed by a person.
-        """
-        who = {"kind": "human", "id": getpass.getuser()} if by is None else by
-        return await self._publish(
-            now, lambda author: actions.undo_executed(author, trace_id, who, step_ids)
-        )
-
-    async def rollback(
-        self, subject: AnySubject, to: datetime, by: str = "unnamed", why: str = "rollback"
-    ) -> str:
-        """Make what was recorded of a subject after `to` not count; the rollback's id."""
-        wanted, moment = subject_of(*subject), instant_of(to)
-        return await self._do(lambda store: store.rollback(wanted, moment, by, why))
-
-    async def lift(self, rollback_id: str, by: str = "unnamed", why: str = "lift") -> None:
-        """Take a rollback away. Raises UnknownNameError."""
-        await self._do(lambda store: store.lift(rollback_id, by, why))
-
-    async def exclude(self, trace_id: str, by: str, why: str) -> None:
-        """Take a trace's evidence out of every score. Raises UnknownNameError."""
-        await self._do(lambda store: store.exclude(trace_id, by, why, "exclude"))
-
-    async def include(self, trace_id: str, by: str, why: str) -> None:
-        """Put a trace's evidence back. Raises UnknownNameError."""
-        await self._do(lambda store: store.exclude(trace_id, by, why, "include"))
-
-    async def _publish(
-        self,
-        now: datetime | None,
-        write: Callable[[actions.Author], bytes],
-        event_id: str | None = None,
-    ) -> str:
-        name = event_id or str(uuid.uuid4())
-
-        def publish(store: EmbeddedStore) -> str:
-            moment = store.clock.now() if now is None else instant_of(now)
-            store.publish(write(actions.Author(SOURCE, name, moment)))
-            return name
-
-        return await self._do(publish)
+    async def require_trace(self, trace_id: str) -> None:
+        """Raise UnknownNameError where no fact is of this trace."""
+        await self._do(lambda store: store.require_trace(trace_id))
 
 
 def open_store(

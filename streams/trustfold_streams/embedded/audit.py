@@ -2,53 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
-
-from msgspec import Struct
 
 from trustfold_projections.laws.correlation import Key, TraceState
 from trustfold_projections.laws.correlation.abandoned import CLOSE_EXPECTED
 from trustfold_projections.laws.explanation import without_event, without_trace
-from trustfold_projections.laws.fold import refold
+from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.dead_letters import Reason
-from trustfold_schemas.errors import CallerError, TrustCorruptionError
+from trustfold_schemas.errors import TrustCorruptionError, UnknownNameError
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
+from trustfold_schemas.pending import Pending
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows
+from trustfold_streams.embedded.database import any_text
+from trustfold_streams.embedded.errors import StoreDamagedError
+from trustfold_streams.embedded.findings import UNREADABLE, Report
+from trustfold_streams.embedded.folding import fold_ledger
 from trustfold_streams.embedded.memory import (
+    SCORE_COLUMNS,
     HeldSubject,
     entries_of,
-    last_position,
     load_key,
     load_medians,
     open_score,
 )
 from trustfold_streams.embedded.reader import head_of, load_subjects
 from trustfold_streams.embedded.writer import score_row, trace_row, write_scores, write_traces
-
-
-class UnknownNameError(CallerError):
-    """Nothing in the log has this name."""
-
-
-class Pending(Struct, frozen=True, kw_only=True):
-    """A trace that is not finished. Instants in microseconds since 1970, `age` in microseconds.
-
-    `reason` is trace_never_closed for feedback whose trace did not close within 7 days.
-    """
-
-    trace_id: str
-    scope: str | None
-    steps: int
-    step_count: int | None
-    feedback: int
-    first_recorded: int
-    last_recorded: int
-    age: int
-    waits_for: str
-    reason: Reason | None
 
 
 def read_pending(connection: sqlite3.Connection, now: int) -> list[Pending]:
@@ -90,11 +72,18 @@ def read_facts(connection: sqlite3.Connection, key: Key) -> list[Fact]:
     return [fact for fact, found in _facts(connection, rows.key_hash(key)) if found == key]
 
 
-def _facts(connection: sqlite3.Connection, hashed: int) -> Iterator[tuple[Fact, Key]]:
+def _facts(
+    connection: sqlite3.Connection, hashed: int, *, skip_unreadable: bool = False
+) -> Iterator[tuple[Fact, Key]]:
     for row in connection.execute(
         f"SELECT {rows.FACT_COLUMNS} FROM facts WHERE key_hash = ? ORDER BY recorded", (hashed,)
     ):
-        fact = rows.fact_of(row)
+        try:
+            fact = rows.fact_of(row)
+        except StoreDamagedError:
+            if skip_unreadable:
+                continue
+            raise
         yield fact, rows.key_of_fact(fact)
 
 
@@ -143,28 +132,37 @@ def rollback_subject(connection: sqlite3.Connection, rollback_id: str) -> Subjec
 def repair(connection: sqlite3.Connection) -> tuple[list[Subject], int]:
     """Rewrite wrong scores from the ledger and wrong trace summaries from the facts.
 
-    Facts and ledger are never touched. Call inside a transaction. The subjects and the number
-    of trace summaries that were rewritten.
+    Facts and ledger are never touched; what rests on a row of theirs that cannot be read stays as
+    it is, for `verify` to name. Call inside a transaction. The subjects and the number of trace
+    summaries that were rewritten.
     """
+    with any_text(connection):
+        return _repair_scores(connection), _repair_traces(connection)
+
+
+def _repair_scores(connection: sqlite3.Connection) -> list[Subject]:
     subjects = load_subjects(connection)
-    rewritten: list[HeldSubject] = []
-    for number, subject in subjects.items():
-        head = last_position(connection, number)
-        if head is None:
-            connection.execute("DELETE FROM scores WHERE subject_id = ?", (number,))
+    ledger = fold_ledger(connection, subjects, Report())
+    rewritten: list[Subject] = []
+    for number, folded in ledger.items():
+        subject = folded.state.subject
+        if not folded.whole or _stored(connection, number, subject) == (folded.state, folded.head):
             continue
-        state = refold(subject, entries_of(connection, subject, head))
-        if _stored(connection, number, subject) != (state, head):
-            rewritten.append(HeldSubject(number, state, head))
-    marks = ", ".join(str(int(number)) for number in subjects)
-    connection.execute(f"DELETE FROM scores WHERE subject_id NOT IN ({marks})")
-    write_scores(connection, [score_row(held) for held in rewritten])
-    return [held.state.subject for held in rewritten], _repair_traces(connection)
+        with contextlib.suppress(*UNREADABLE):
+            write_scores(connection, [score_row(HeldSubject(number, folded.state, folded.head))])
+            rewritten.append(subject)
+    surplus = [
+        (number,)
+        for (number,) in connection.execute("SELECT subject_id FROM scores")
+        if number not in ledger
+    ]
+    connection.executemany("DELETE FROM scores WHERE subject_id = ?", surplus)
+    return rewritten
 
 
 def _stored(connection: sqlite3.Connection, number: int, subject: Subject) -> object:
     row = connection.execute(
-        "SELECT content, beside, digest, checksum FROM scores WHERE subject_id = ?", (number,)
+        f"SELECT {SCORE_COLUMNS} FROM scores WHERE subject_id = ?", (number,)
     ).fetchone()
     try:
         return None if row is None else open_score(row, subject)
@@ -173,15 +171,16 @@ def _stored(connection: sqlite3.Connection, number: int, subject: Subject) -> ob
 
 
 def _repair_traces(connection: sqlite3.Connection) -> int:
-    medians = load_medians(connection)
+    medians = MedianTable()  # no part of a summary
     seen: set[int] = set()
     repaired = 0
     expected: list[rows.Row] = []
     for (hashed,) in connection.execute("SELECT DISTINCT key_hash FROM facts").fetchall():
-        for key in dict.fromkeys(key for _, key in _facts(connection, hashed)):
+        facts = _facts(connection, hashed, skip_unreadable=True)
+        for key in dict.fromkeys(key for _, key in facts):
             if key.kind != "trace":
                 continue
-            held = load_key(connection, key, medians)
+            held = load_key(connection, key, medians, skip_unreadable=True)
             assert isinstance(held.state, TraceState)
             row = trace_row(held, held.state)
             seen.add(row[0])

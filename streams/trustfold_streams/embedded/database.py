@@ -178,6 +178,17 @@ def snapshot(connection: sqlite3.Connection) -> Generator[None]:
 
 
 @contextlib.contextmanager
+def any_text(connection: sqlite3.Connection) -> Generator[None]:
+    """Read text that is not UTF-8 as well, so that its row can be named; it equals no UTF-8."""
+    before = connection.text_factory
+    connection.text_factory = lambda text: text.decode(errors="surrogateescape")
+    try:
+        yield
+    finally:
+        connection.text_factory = before
+
+
+@contextlib.contextmanager
 def translated(path: Path) -> Generator[None]:
     """Say SQLite's failures in the words of `errors`, with the next step."""
     try:

@@ -52,6 +52,9 @@ class HeldSubject(Struct, gc=False):
     stored: bool = True
 
 
+SCORE_COLUMNS = "CAST(content AS BLOB), CAST(beside AS BLOB), digest, checksum"
+"""A record as bytes, so that one that is not UTF-8 any more is corrupt like any other."""
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -115,8 +118,7 @@ class Memory:
         self.last_recorded, self.chain = last or (0, rows.GENESIS)
         (self.position,) = one("SELECT coalesce(max(position), 0) FROM ledger").fetchone()
         (self.subject_id,) = one("SELECT coalesce(max(subject_id), 0) FROM subjects").fetchone()
-        settled = one("SELECT value FROM meta WHERE name = 'settled'").fetchone()
-        self.last_recorded = max(self.last_recorded, settled[0] if settled else 0)
+        self.last_recorded = max(self.last_recorded, settled_beyond(self._connection))
         self.medians = load_medians(self._connection)
         self._data_version = version
 
@@ -161,7 +163,7 @@ class Memory:
 
     def _load_subject(self, subject: Subject) -> HeldSubject:
         row = self._connection.execute(
-            "SELECT subject_id, content, beside, digest, checksum FROM subjects "
+            f"SELECT subject_id, {SCORE_COLUMNS} FROM subjects "
             "LEFT JOIN scores USING (subject_id) WHERE scope = ? AND tool = ? AND effect = ?",
             subject,
         ).fetchone()
@@ -179,24 +181,25 @@ class Memory:
 
 
 def open_score(columns: rows.Row, subject: Subject) -> tuple[State, int | None]:
-    """Read a row of `scores` (content, beside, digest, checksum) and check it is the subject's.
+    """Read SCORE_COLUMNS of a row and check it is the subject's.
 
     Raises TrustCorruptionError for damage, for another subject's record, and for no record.
     """
     content, beside, digest, checksum = columns
-    if content is None:
+    if content is None or beside is None:
         raise TrustCorruptionError(f"the score of {subject} is missing from the table")
-    if not (
-        isinstance(content, str)
-        and isinstance(beside, str)
-        and isinstance(digest, bytes)
-        and isinstance(checksum, bytes)
-    ):
-        raise TrustCorruptionError(f"the score of {subject} is not of the types of its columns")
-    state, head = state_of(ScoreRecord(content.encode(), beside.encode(), digest, checksum))
+    state, head = state_of(ScoreRecord(content, beside, digest, checksum))
     if state.subject != subject:
         raise TrustCorruptionError(f"the score of {subject} holds that of {state.subject}")
     return state, head
+
+
+def settled_beyond(connection: sqlite3.Connection) -> int:
+    """The moment beyond the last fact that the log was told to settle; 0 if it was not told."""
+    row = connection.execute("SELECT value FROM meta WHERE name = 'settled'").fetchone()
+    if row is not None and not isinstance(row[0], int):
+        raise StoreDamagedError(f"the store's table meta is damaged: settled is {row[0]!r}")
+    return 0 if row is None else row[0]
 
 
 def load_medians(connection: sqlite3.Connection) -> MedianTable:

@@ -16,7 +16,13 @@ from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows
 from trustfold_streams.embedded.database import snapshot, transaction
-from trustfold_streams.embedded.memory import entries_of, last_position, open_score
+from trustfold_streams.embedded.memory import (
+    SCORE_COLUMNS,
+    entries_of,
+    last_position,
+    open_score,
+    settled_beyond,
+)
 
 log = logging.getLogger("trustfold.embedded")
 
@@ -57,7 +63,7 @@ def read_state(connection: sqlite3.Connection, subject: Subject) -> State | None
     Raises TrustCorruptionError for a corrupt record, after a critical log line.
     """
     row = connection.execute(
-        "SELECT content, beside, digest, checksum FROM subjects "
+        f"SELECT {SCORE_COLUMNS} FROM subjects "
         "LEFT JOIN scores USING (subject_id) WHERE scope = ? AND tool = ? AND effect = ?",
         subject,
     ).fetchone()
@@ -73,7 +79,7 @@ def read_state(connection: sqlite3.Connection, subject: Subject) -> State | None
 def read_states(connection: sqlite3.Connection) -> Iterator[State | Corrupt]:
     """The whole table, in the order of subjects; a corrupt record is named, never used."""
     for scope, tool, effect, *columns in connection.execute(
-        "SELECT scope, tool, effect, content, beside, digest, checksum FROM subjects "
+        f"SELECT scope, tool, effect, {SCORE_COLUMNS} FROM subjects "
         "LEFT JOIN scores USING (subject_id) ORDER BY scope, tool, effect"
     ):
         subject = Subject(scope, tool, effect)
@@ -165,10 +171,7 @@ def last_recorded(connection: sqlite3.Connection) -> int | None:
 
 def settled_up_to(connection: sqlite3.Connection) -> int:
     """The moment at or before which nothing will be recorded any more."""
-    (settled,) = connection.execute(
-        "SELECT coalesce((SELECT value FROM meta WHERE name = 'settled'), 0)"
-    ).fetchone()
-    return max(last_recorded(connection) or 0, int(settled))
+    return max(last_recorded(connection) or 0, settled_beyond(connection))
 
 
 def settle(connection: sqlite3.Connection, moment: int, now: int, *, writable: bool) -> None:
@@ -221,7 +224,7 @@ def read_status(connection: sqlite3.Connection, path: str, now: int) -> Status:
             traces_open=one("SELECT count(*) FROM traces WHERE folded IS NULL"),
             first_recorded=first,
             last_recorded=last,
-            head=(head[0] if head else rows.GENESIS).hex(),
+            head=bytes(head[0] if head else rows.GENESIS).hex(),
             facts_by_type=dict(
                 connection.execute("SELECT type, count(*) FROM facts GROUP BY type ORDER BY type")
             ),

@@ -148,13 +148,11 @@ def entry_of(
     try:
         name = KIND_NAMES[kind]
         earlier = () if chain is None else _MOMENTS.decode(chain)
-        if occurred < EARLIEST:
-            raise ValueError(f"it occurred before 2020: {occurred}")
+        weighs = occurred >= EARLIEST
     except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise StoreDamagedError(
-            f"a ledger entry of {subject} recorded at {recorded} is damaged: {error!r}; "
-            "`trustfold verify` names every such row"
-        ) from error
+        raise _no_entry(subject, recorded, repr(error)) from error
+    if not weighs:
+        raise _no_entry(subject, recorded, f"it occurred before 2020, at {occurred}")
     return Entry(
         kind=name,
         subject=subject,
@@ -175,4 +173,11 @@ def entry_of(
         median_usd=median_usd,
         to=to,
         lifts=rollback_id if name == "rollback_lifted" else None,
+    )
+
+
+def _no_entry(subject: Subject, recorded: object, why: str) -> StoreDamagedError:
+    return StoreDamagedError(
+        f"a ledger entry of {subject} recorded at {recorded} is damaged: {why}; "
+        "`trustfold verify` names every such row"
     )

@@ -16,14 +16,14 @@ from trustfold_projections.laws.scoring import score_of
 from trustfold_schemas import actions
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.decoding import decode_event
-from trustfold_schemas.errors import EventRefused, TrustCorruptionError
+from trustfold_schemas.errors import EventRefused, TrustCorruptionError, UnknownNameError
 from trustfold_schemas.facts import OWNER, Stamp
 from trustfold_schemas.ledger import Entry
+from trustfold_schemas.pending import Pending
 from trustfold_schemas.scores import State, TrustScore
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.embedded import audit, dead_letters, reader
-from trustfold_streams.embedded.audit import Pending
 from trustfold_streams.embedded.database import (
     BUSY_SECONDS,
     Mode,
@@ -164,9 +164,7 @@ class EmbeddedStore:
         self, trace_id: str, by: str, why: str, what: Literal["exclude", "include"] = "exclude"
     ) -> None:
         """Take a trace's contribution out, or put it back. Raises UnknownNameError."""
-        with translated(self.path):
-            if not audit.knows_trace(self._connection, trace_id):
-                raise audit.UnknownNameError(f"no trace of the log is named {trace_id!r}")
+        self.require_trace(trace_id)
         self.publish(actions.trace_exclusion(self.author(), what, trace_id, by, why))
 
     def repair(self) -> tuple[list[Subject], int]:
@@ -262,6 +260,12 @@ class EmbeddedStore:
         """The subject that a rollback was of. Raises UnknownNameError."""
         with translated(self.path):
             return audit.rollback_subject(self._connection, rollback_id)
+
+    def require_trace(self, trace_id: str) -> None:
+        """Raise UnknownNameError where no fact is of this trace."""
+        with translated(self.path):
+            if not audit.knows_trace(self._connection, trace_id):
+                raise UnknownNameError(f"no trace of the log is named {trace_id!r}")
 
     def pending(self) -> list[Pending]:
         """Every trace that is not finished, the oldest first."""

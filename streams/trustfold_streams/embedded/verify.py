@@ -7,24 +7,21 @@ from the rows, and what gets past them is what the proofs are for.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import sqlite3
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from trustfold_projections.laws.correlation import key_of
-from trustfold_projections.laws.fold import fold, rollbacks_in_force
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.errors import TrustCorruptionError
 from trustfold_schemas.events import type_of
-from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import State, content_json
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows
-from trustfold_streams.embedded.database import layout, layout_of, snapshot
+from trustfold_streams.embedded.database import any_text, layout, layout_of, snapshot
 from trustfold_streams.embedded.dead_letters import seal_of
 from trustfold_streams.embedded.derivation import Derivation
-from trustfold_streams.embedded.errors import StoreDamagedError
 from trustfold_streams.embedded.findings import (
     UNREADABLE,
     Finding,
@@ -32,7 +29,8 @@ from trustfold_streams.embedded.findings import (
     moment_named,
     subject_named,
 )
-from trustfold_streams.embedded.memory import open_score
+from trustfold_streams.embedded.folding import fold_ledger
+from trustfold_streams.embedded.memory import SCORE_COLUMNS, open_score
 from trustfold_streams.embedded.reader import load_subjects
 
 __all__ = ["Finding", "Report", "verify"]
@@ -48,26 +46,15 @@ def verify(
     `advance` is told of every fact that was checked.
     """
     report = Report(anchor=anchor)
-    with snapshot(connection), _any_text(connection):
+    with snapshot(connection), any_text(connection):
         _check_file(connection, report)
         subjects = load_subjects(connection)
         derivation = Derivation(connection, subjects, report)
-        _check_facts(connection, derivation, report, advance)
+        event_ids = _check_facts(connection, derivation, report, advance)
         derivation.finish()
         _check_table(connection, subjects, report)
-        _check_dead_letters(connection, report)
+        _check_dead_letters(connection, event_ids, report)
     return report
-
-
-@contextlib.contextmanager
-def _any_text(connection: sqlite3.Connection) -> Generator[None]:
-    """Read text that is not UTF-8 as well, so that its row can be named; it never equals UTF-8."""
-    before = connection.text_factory
-    connection.text_factory = lambda text: text.decode(errors="surrogateescape")
-    try:
-        yield
-    finally:
-        connection.text_factory = before
 
 
 # ---- the file --------------------------------------------------------------------------------
@@ -97,8 +84,18 @@ def _check_file(connection: sqlite3.Connection, report: Report) -> None:
 
 def _check_facts(
     connection: sqlite3.Connection, derivation: Derivation, report: Report, advance: Advance
-) -> None:
-    """Walk the chain of facts, re-deriving the ledger on the way."""
+) -> set[str]:
+    """Walk the chain of facts, re-deriving the ledger on the way.
+
+    Of the event ids under which dead letters were replayed, those that the log holds.
+    """
+    replayed = {
+        name
+        for (name,) in connection.execute(
+            "SELECT replayed_as FROM dead_letters WHERE replayed_as IS NOT NULL"
+        )
+    }
+    held: set[str] = set()
     chain = rows.GENESIS
     anchored = report.anchor in (None, chain.hex())
     for row in connection.execute("SELECT * FROM facts ORDER BY recorded"):
@@ -116,7 +113,8 @@ def _check_facts(
             chain = stored
         anchored = anchored or report.anchor == chain.hex()
         try:
-            _check_fact(row, derivation, report, where)
+            event_id = _check_fact(row, derivation, report, where)
+            held.update({event_id} & replayed)
         except UNREADABLE as error:
             report.unreadable("facts", where, error)
         advance(report.facts)
@@ -128,9 +126,10 @@ def _check_facts(
             f"the anchor {report.anchor} is no head that this log ever had: facts were cut off "
             "or changed after it was noted",
         )
+    return held
 
 
-def _check_fact(row: rows.Row, derivation: Derivation, report: Report, where: str) -> None:
+def _check_fact(row: rows.Row, derivation: Derivation, report: Report, where: str) -> str:
     recorded, hashed, kind, role, identity, scopes, body, _ = row
     fact = rows.fact_of((recorded, role, identity, scopes, body))
     key = key_of(fact.event)
@@ -139,6 +138,7 @@ def _check_fact(row: rows.Row, derivation: Derivation, report: Report, where: st
     if f"{rows.TYPE_PREFIX}{kind}" != type_of(fact.event):
         report.found("facts", where, f"type {kind} is not that of its body")
     derivation.take(key, fact)
+    return fact.event.id
 
 
 # ---- the table from the ledger ---------------------------------------------------------------
@@ -147,11 +147,11 @@ def _check_fact(row: rows.Row, derivation: Derivation, report: Report, where: st
 def _check_table(
     connection: sqlite3.Connection, subjects: dict[int, Subject], report: Report
 ) -> None:
-    states, heads = _fold_ledger(connection, subjects, report)
-    for number in subjects.keys() - states.keys():
+    folded = fold_ledger(connection, subjects, report)
+    for number in sorted(subjects.keys() - folded.keys()):
         report.found("table", f"subject {number}", "the ledger has no entry of it")
     known = connection.execute(
-        "SELECT subject_id, content, beside, digest, checksum FROM scores ORDER BY subject_id"
+        f"SELECT subject_id, {SCORE_COLUMNS} FROM scores ORDER BY subject_id"
     )
     for number, *columns in known:
         report.subjects += 1
@@ -160,53 +160,18 @@ def _check_table(
             report.found("table", f"score {number}", "belongs to no subject")
             continue
         where = f"score of {subject_named(subject)}"
-        folded = states.pop(number, None)
+        ours = folded.pop(number, None)
         try:
-            state, head = open_score(tuple(columns), subject)
-            if folded is not None:
-                _compare_states(report, where, (state, head), (folded, heads[number]))
+            table = open_score(tuple(columns), subject)
+            if ours is not None:
+                _compare_states(report, where, table, (ours.state, ours.head))
         except TrustCorruptionError as error:
             report.found("table", where, str(error))
         except UNREADABLE as error:
             report.unreadable("table", where, error)
-    for number in states:
+    for number in folded:
         where = f"score of {subject_named(subjects[number])}"
         report.found("table", where, "the ledger has entries of it, the table lacks it")
-
-
-def _fold_ledger(
-    connection: sqlite3.Connection, subjects: dict[int, Subject], report: Report
-) -> tuple[dict[int, State], dict[int, int]]:
-    """Fold the ledger as it stands, in one pass; entries of no subject are named."""
-    columns = f"SELECT subject_id, position, {rows.ENTRY_COLUMNS} FROM ledger"
-    rolled_back: dict[int, list[Entry]] = {}
-    for number, _, *row in connection.execute(
-        f"{columns} WHERE rollback_id IS NOT NULL ORDER BY position"
-    ):
-        # What cannot be read is named below, where every entry comes by.
-        with contextlib.suppress(StoreDamagedError):
-            if number in subjects:
-                entry = rows.entry_of(tuple(row), subjects[number])
-                rolled_back.setdefault(number, []).append(entry)
-    states: dict[int, State] = {}
-    heads: dict[int, int] = {}
-    for number, position, *row in connection.execute(f"{columns} ORDER BY position"):
-        subject = subjects.get(number)
-        if subject is None:
-            report.found("ledger", f"entry {position}", f"belongs to no subject: {number}")
-            continue
-        state = states.get(number)
-        if state is None:
-            state = states[number] = State(
-                subject=subject, rollbacks=rollbacks_in_force(rolled_back.get(number, ()))
-            )
-        heads[number] = position
-        try:
-            if not fold(state, rows.entry_of(tuple(row), subject)):
-                state.version += 1
-        except UNREADABLE as error:
-            report.unreadable("ledger", f"entry {position}", error)
-    return states, heads
 
 
 def _compare_states(
@@ -231,32 +196,36 @@ def _compare_states(
 # ---- dead letters ----------------------------------------------------------------------------
 
 
-def _check_dead_letters(connection: sqlite3.Connection, report: Report) -> None:
-    for (
-        number,
-        reason,
-        role,
-        identity,
-        scopes,
-        body,
-        digest,
-        seal,
-        replayed,
-        name,
-    ) in connection.execute(
+def _check_dead_letters(
+    connection: sqlite3.Connection, event_ids: set[str], report: Report
+) -> None:
+    """Their bytes, reason and publisher, and that what was replayed is in the log.
+
+    When one came, from where, how often, and its prose are not proven: nothing follows from them.
+    """
+    for number, *row in connection.execute(
         "SELECT dead_letter_id, reason, role, identity, scopes, body, body_sha256, seal, "
-        "replayed, replayed_as FROM dead_letters"
+        "replayed, replayed_as, detail, origin FROM dead_letters"
     ):
         report.dead_letters += 1
         where = f"dead letter {number}"
         try:
-            if reason not in set(Reason):
-                report.found("dead letters", where, f"no such reason: {reason!r}")
-            if hashlib.sha256(body).digest() != digest:
-                report.found("dead letters", where, "its bytes were changed")
-            elif seal_of(reason, role, identity, scopes, body) != seal:
-                report.found("dead letters", where, "its reason or its publisher was changed")
-            if (replayed is None) != (name is None):
-                report.found("dead letters", where, f"replayed {replayed!r} as {name!r}")
+            for difference in _differences_of_letter(row, event_ids):
+                report.found("dead letters", where, difference)
         except UNREADABLE as error:
             report.unreadable("dead letters", where, error)
+
+
+def _differences_of_letter(row: list[Any], event_ids: set[str]) -> Iterator[str]:
+    reason, role, identity, scopes, body, digest, seal, replayed, name, detail, origin = row
+    if reason not in set(Reason):
+        yield f"no such reason: {reason!r}"
+    if hashlib.sha256(body).digest() != digest:
+        yield "its bytes were changed"
+    elif seal_of(reason, role, identity, scopes, body) != seal:
+        yield "its reason or its publisher was changed"
+    if (replayed is None) != (name is None):
+        yield f"replayed {replayed!r} as {name!r}"
+    if name is not None and name not in event_ids:
+        yield f"replayed as {name!r}, which the log does not hold"
+    (detail + origin).encode()  # what is not UTF-8 could not be listed

@@ -1,0 +1,104 @@
+"""`trustfold topics`: create the topics of a pipeline, and find what is wrong with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from trustfold_streams.cli.options import Settings, json_option, store_option
+from trustfold_streams.cli.output import print_json
+from trustfold_streams.kafka.topics import Finding, check, create, declared
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _config_after(context: click.Context, _: click.Parameter, value: Path | None) -> None:
+    settings = context.find_object(Settings)
+    if value is not None and settings is not None:
+        settings.config = value
+
+
+def config_option(command: F) -> F:
+    """`--config`: the TOML file with the table [kafka]."""
+    return click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        expose_value=False,
+        callback=_config_after,
+        help="The configuration, TOML (default: what TRUSTFOLD_CONFIG names).",
+    )(command)
+
+
+@click.group()
+def topics() -> None:
+    """The topics of a pipeline on Kafka, at `--store kafka://HOST:PORT`."""
+
+
+@topics.command("create")
+@store_option
+@config_option
+@json_option
+@click.pass_obj
+def create_topics(settings: Settings, as_json: bool) -> int:
+    """Create the topics that are missing, then check them all.
+
+    What exists is never changed. Exit 1 if a topic would break a promise.
+    """
+    broker = settings.kafka_settings
+    created = asyncio.run(create(broker))
+    findings = asyncio.run(check(broker))
+    if as_json:
+        print_json({"created": created, "findings": [msgspec.to_builtins(one) for one in findings]})
+    else:
+        for name in created:
+            click.echo(f"created {name}")
+        if not created:
+            click.echo("nothing to create")
+        _print(findings, len(declared(broker)))
+    return _code(findings)
+
+
+@topics.command("check")
+@store_option
+@config_option
+@json_option
+@click.pass_obj
+def check_topics(settings: Settings, as_json: bool) -> int:
+    """Compare every topic with what it must be, and say how to mend what is wrong.
+
+    Exit 1 if a topic would break a promise: a worker would not start.
+    """
+    broker = settings.kafka_settings
+    findings = asyncio.run(check(broker))
+    if as_json:
+        for finding in findings:
+            print_json(finding)
+    else:
+        _print(findings, len(declared(broker)))
+    return _code(findings)
+
+
+def _print(findings: Sequence[Finding], count: int) -> None:
+    """Tell what was found; what is the same for several topics is told once."""
+    alike: dict[tuple[bool, str, str, str, str], list[Finding]] = {}
+    for one in findings:
+        key = (one.breaks_a_promise, one.setting, one.have, one.want, one.why)
+        alike.setdefault(key, []).append(one)
+    for (breaks, setting, have, want, why), ones in alike.items():
+        places = ", ".join("the broker" if one.topic is None else one.topic for one in ones)
+        click.echo(f"{'wrong' if breaks else 'note'}: {places}")
+        click.echo(f"    {setting} is {have}, want {want}: {why}")
+        for mend in dict.fromkeys(one.mend for one in ones):
+            click.echo(f"    mend: {mend}")
+    wrong = len({one.topic for one in findings if one.breaks_a_promise})
+    click.echo(f"{count - wrong} of {count} topics are as they must be")
+
+
+def _code(findings: Sequence[Finding]) -> int:
+    return 1 if any(one.breaks_a_promise for one in findings) else 0

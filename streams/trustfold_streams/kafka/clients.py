@@ -1,0 +1,153 @@
+"""The Kafka clients as this package uses them: one place for settings, one for their types.
+
+aiokafka ships no types; what leaves this module is typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.structs import ConsumerRecord
+
+from trustfold_streams.kafka.records import Headers, Output
+from trustfold_streams.kafka.settings import KafkaSettings
+from trustfold_streams.kafka.stage import Record
+
+BATCH_BYTES_MAX = 512 << 10
+REQUEST_BYTES_MAX = 8 << 20
+FETCH_BYTES_MAX = 8 << 20
+REQUEST_TIMEOUT_MS = 10_000
+TRANSACTION_TIMEOUT_MS = 15_000
+
+Partition = tuple[str, int]
+
+
+def new_producer(
+    settings: KafkaSettings, name: str, transactional_id: str | None = None, linger_ms: int = 0
+) -> AIOKafkaProducer:
+    """An idempotent producer that waits for all replicas; transactional with an id."""
+    options: dict[str, Any] = settings.client_options()
+    if transactional_id is not None:
+        options["transactional_id"] = transactional_id
+        options["transaction_timeout_ms"] = TRANSACTION_TIMEOUT_MS
+    return AIOKafkaProducer(
+        client_id=name,
+        acks="all",
+        enable_idempotence=True,
+        linger_ms=linger_ms,
+        max_batch_size=BATCH_BYTES_MAX,
+        max_request_size=REQUEST_BYTES_MAX,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        retry_backoff_ms=20,
+        **options,
+    )
+
+
+def new_consumer(
+    settings: KafkaSettings, name: str, *, group: str | None = None, **more: Any
+) -> AIOKafkaConsumer:
+    """A consumer of committed records that commits only when told."""
+    return AIOKafkaConsumer(
+        client_id=name,
+        group_id=group,
+        isolation_level=more.pop("isolation_level", "read_committed"),
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=FETCH_BYTES_MAX,
+        **settings.client_options(),
+        **more,
+    )
+
+
+def record_of(record: ConsumerRecord[Any, Any]) -> Record:
+    """A client's record as ours."""
+    return Record(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp,
+        record.key,
+        record.value,
+        tuple(record.headers),
+    )
+
+
+async def send(producer: AIOKafkaProducer, outputs: Iterable[Output]) -> list[Any]:
+    """Hand records to a producer in batches of ours; the futures of their acknowledgements.
+
+    Whoever calls must await every one of them: a commit succeeds although a batch failed.
+    """
+    builders: dict[Partition, Any] = {}
+    futures: list[Any] = []
+    for output in outputs:
+        place = (output.topic, output.partition)
+        builder = builders.get(place)
+        if builder is None:
+            builder = builders[place] = producer.create_batch()
+        if not _append(builder, output):
+            futures.append(await producer.send_batch(builder, output.topic, partition=place[1]))
+            builder = builders[place] = producer.create_batch()
+            if not _append(builder, output):
+                raise RuntimeError(f"a record of {len(output.value or b'')} bytes fits no batch")
+    for (topic, partition), builder in builders.items():
+        futures.append(await producer.send_batch(builder, topic, partition=partition))
+    return futures
+
+
+def _append(builder: Any, output: Output) -> bool:
+    added = builder.append(
+        key=output.key, value=output.value, timestamp=None, headers=list(output.headers)
+    )
+    return added is not None
+
+
+class PartitionReader:
+    """Reads partitions from the start, or again, with no group and no effect on anybody."""
+
+    def __init__(self, settings: KafkaSettings, name: str) -> None:
+        self._settings = settings
+        self._name = name
+
+    async def records(
+        self, topic: str, partition: int, first: int = 0, end: int | None = None
+    ) -> AsyncIterator[Record]:
+        """The committed records with first <= offset < end (None: what is committed now)."""
+        place = TopicPartition(topic, partition)
+        consumer = new_consumer(self._settings, self._name, fetch_max_wait_ms=100)
+        await consumer.start()
+        try:
+            consumer.assign([place])
+            last = (await consumer.end_offsets([place]))[place]
+            until = last if end is None else min(end, last)
+            beginning = (await consumer.beginning_offsets([place]))[place]
+            consumer.seek(place, max(first, beginning))
+            # Control records leave gaps, so the position says when the end is reached.
+            while await consumer.position(place) < until:
+                got = await consumer.getmany(place, timeout_ms=200, max_records=20_000)
+                for record in got.get(place, ()):
+                    if record.offset < until:
+                        yield record_of(record)
+        finally:
+            await consumer.stop()
+
+    async def lookup(
+        self, topic: str, partition: int, first: int, end: int
+    ) -> AsyncIterator[Record]:
+        """The committed records with first <= offset < end, as stages ask for them."""
+        async for record in self.records(topic, partition, first, end):
+            yield record
+
+
+async def ends(
+    consumer: AIOKafkaConsumer, places: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """The ends of partitions as this consumer may read them: the last stable offsets."""
+    made: Mapping[TopicPartition, int] = await consumer.end_offsets(list(places))
+    return made
+
+
+def headers_of(record: ConsumerRecord[Any, Any]) -> Headers:
+    """A record's headers."""
+    return tuple(record.headers)

@@ -1,0 +1,229 @@
+"""The stage `ingest`: input topics to the log of facts, rekeyed by our own hash.
+
+It keeps no state and is at-least-once: records are acknowledged when what came of them is durable,
+and correlation removes repeats. Whatever partition counts and hashes the producers used end here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError
+
+from trustfold_projections.laws.admission import admit
+from trustfold_projections.laws.correlation import log_key_of
+from trustfold_schemas.errors import EventRefused
+from trustfold_streams.clock import Clock
+from trustfold_streams.kafka.clients import new_consumer, new_producer, record_of, send
+from trustfold_streams.kafka.records import (
+    CONTENT_TYPE,
+    Letter,
+    Output,
+    Progress,
+    document_from,
+    letter_output,
+    partition_of,
+    stamp_headers,
+)
+from trustfold_streams.kafka.settings import INPUT_TOPICS, InputTopic, KafkaSettings
+from trustfold_streams.kafka.stage import Record
+from trustfold_streams.kafka.task import GATHER_SECONDS, RECORDS_MAX, Hook, no_hook
+
+log = logging.getLogger("trustfold.kafka.ingest")
+
+INPUTS = tuple(topic for topic in INPUT_TOPICS if topic not in ("policy", "cost-median"))
+"""The input topics that become facts; the other two are logs of their own."""
+
+
+def admitted(record: Record, topic: InputTopic, settings: KafkaSettings) -> Output:
+    """One input record as a fact, or as a dead letter."""
+    stamp = settings.stamp(topic)
+    origin = f"{record.topic}/{record.partition}/{record.offset}"
+    try:
+        document = document_from(record.value, record.headers)
+        event = admit(document, stamp)
+    except EventRefused as refused:
+        body = record.value or b""
+        letter = Letter(
+            reason=refused.reason,
+            detail=refused.detail,
+            origin=origin,
+            stamp=stamp,
+            body=body,
+            headers=tuple(record.headers),
+        )
+        partition = partition_of(body, settings.partitions)
+        return letter_output(settings.topic("dead-letters"), partition, letter)
+    key = log_key_of(event)
+    return Output(
+        settings.topic("facts"),
+        partition_of(key, settings.partitions),
+        key.encode(),
+        document,
+        [CONTENT_TYPE, ("tf-origin", origin.encode()), *stamp_headers(stamp)],
+    )
+
+
+class IngestStage(ConsumerRebalanceListener):  # type: ignore[misc]
+    """One worker's member of the ingest group: poll, admit, send, await, commit."""
+
+    name = "ingest"
+
+    def __init__(self, settings: KafkaSettings, clock: Clock, hook: Hook = no_hook) -> None:
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.group = f"{settings.app_id}-ingest"
+        self.records = 0
+        self.refused: Counter[str] = Counter()
+        self.rebalances = 0
+        self.alive_at = time.monotonic()
+        self._settings = settings
+        self._clock = clock
+        self._hook = hook
+        self._topics = {settings.topic(topic): topic for topic in INPUTS}
+        self._consumer: AIOKafkaConsumer | None = None
+        self._producer: AIOKafkaProducer | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._batch = asyncio.Lock()
+        self._done: dict[TopicPartition, int] = {}
+        self._targets: dict[TopicPartition, tuple[int, int]] = {}
+        self._caught_up: dict[TopicPartition, int] = {}
+        self._recorded = 0
+
+    async def start(self) -> None:
+        """Join the group and run in the background."""
+        self._producer = new_producer(self._settings, self.group)
+        await self._producer.start()
+        self._consumer = new_consumer(
+            self._settings,
+            self.group,
+            group=self.group,
+            session_timeout_ms=self._settings.session_timeout_ms,
+            heartbeat_interval_ms=self._settings.session_timeout_ms // 5,
+            group_instance_id=self._settings.instance(self.name),
+            rebalance_timeout_ms=30_000,
+            max_poll_interval_ms=24 * 3_600_000,
+        )
+        await self._consumer.start()
+        self._consumer.subscribe(list(self._topics), listener=self)
+        self._running = asyncio.create_task(self._run(), name=self.group)
+        self._running.add_done_callback(self._ended)
+
+    async def stop(self) -> None:
+        """Finish the batch in flight and leave the group."""
+        if self._running is not None:
+            async with self._batch:
+                self._running.cancel()
+            await asyncio.wait([self._running])
+        if self._consumer is not None:
+            await self._consumer.stop()
+        if self._producer is not None:
+            await self._producer.stop()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self.failed.done():
+            self.failed.set_exception(error)
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002 - the port
+        """Let the batch in flight be acknowledged before its partitions go."""
+        async with self._batch:
+            pass
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Begin anew what is known of the partitions."""
+        self.rebalances += 1
+        kept = set(assigned)
+        for known in (self._done, self._targets, self._caught_up):
+            for place in [place for place in known if place not in kept]:
+                del known[place]
+
+    async def _run(self) -> None:
+        assert self._consumer is not None
+        while True:
+            self.alive_at = time.monotonic()
+            got = await self._consumer.getmany(timeout_ms=1_000, max_records=RECORDS_MAX)
+            async with self._batch:
+                if got:
+                    await asyncio.sleep(GATHER_SECONDS)
+                    await self._process(
+                        [record_of(record) for place in sorted(got) for record in got[place]]
+                    )
+
+    async def _process(self, records: Sequence[Record]) -> None:
+        assert self._producer is not None
+        assert self._consumer is not None
+        letters = self._settings.topic("dead-letters")
+        outputs = [
+            admitted(record, self._topics[record.topic], self._settings) for record in records
+        ]
+        for output in outputs:
+            if output.topic == letters:
+                self.refused[dict(output.headers)["tf-reason"].decode()] += 1
+        futures = await send(self._producer, outputs)
+        self._hook(self.name, 0, "sent")
+        await asyncio.gather(*futures)
+        self._hook(self.name, 0, "acknowledged")
+        offsets = {
+            TopicPartition(record.topic, record.partition): record.offset + 1 for record in records
+        }
+        try:
+            await self._consumer.commit(offsets)
+        except (CommitFailedError, IllegalStateError) as error:
+            # Others have these partitions now and will read the records again; that is allowed.
+            log.warning("a rebalance came before a commit: %s", error)
+        self.records += len(records)
+        self._recorded = max(self._recorded, max(record.timestamp for record in records) * 1_000)
+        self._done.update(offsets)
+        self._hook(self.name, 0, "committed")
+
+    # ---- progress ------------------------------------------------------------------------------
+
+    def stalled(self) -> list[int]:
+        """[0] if the loop has not come round for too long."""
+        from trustfold_streams.kafka.manager import STALLED_SECONDS
+
+        return [0] if self.alive_at < time.monotonic() - STALLED_SECONDS else []
+
+    async def progress(self) -> list[Progress]:
+        """How far this worker's inputs are; one record an input partition."""
+        assert self._consumer is not None
+        now = self._clock.now()
+        places = sorted(self._consumer.assignment())
+        if not places:
+            return []
+        ends = await self._consumer.end_offsets(places)
+        made: list[Progress] = []
+        for place in places:
+            moment, end = self._targets.get(place, (0, -1))
+            if (
+                end >= 0
+                and await self._consumer.position(place) >= end
+                and self._settled(place, end)
+            ):
+                self._caught_up[place] = moment
+                del self._targets[place]
+            self._targets.setdefault(place, (now, ends[place]))
+            made.append(
+                Progress(
+                    stage=f"ingest/{self._topics[place.topic]}",
+                    partition=place.partition,
+                    positions={f"{place.topic}/{place.partition}": self._done.get(place, 0)},
+                    caught_up=self._caught_up.get(place, 0),
+                    recorded=self._recorded,
+                    written=now,
+                )
+            )
+        return made
+
+    def _settled(self, place: TopicPartition, end: int) -> bool:
+        """Whether nothing of a partition is read but not yet acknowledged."""
+        return not self._batch.locked() or self._done.get(place, 0) >= end
+
+    def lag(self) -> int:
+        """Records between the positions and the ends noted last."""
+        return sum(max(0, end - self._done.get(p, 0)) for p, (_, end) in self._targets.items())

@@ -1,0 +1,205 @@
+"""A stage on one worker: a member of the stage's group, and a task for each partition it has."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+
+from trustfold_streams.clock import Clock
+from trustfold_streams.kafka.clients import new_consumer
+from trustfold_streams.kafka.records import Progress
+from trustfold_streams.kafka.settings import KafkaSettings
+from trustfold_streams.kafka.stage import Stage
+from trustfold_streams.kafka.task import Hook, PartitionTask, no_hook
+
+log = logging.getLogger("trustfold.kafka.manager")
+
+STALLED_SECONDS = 60.0
+"""A task that has not come round in this time is stuck: max_poll_interval would not notice."""
+REBALANCE_TIMEOUT_MS = 30_000
+
+
+class TaskManager(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Turns a group's assignments into partition tasks.
+
+    `failed` ends with the first error of any of them, or of the listener, whose exceptions the
+    client would only log.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, stage: Stage, clock: Clock, hook: Hook = no_hook
+    ) -> None:
+        self.stage = stage
+        self.tasks: dict[int, PartitionTask] = {}
+        self.rebalances = 0
+        self.group = f"{settings.app_id}-{stage.name}"
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._settings = settings
+        self._clock = clock
+        self._hook = hook
+        self._consumer: AIOKafkaConsumer | None = None
+        self._targets: dict[int, tuple[int, dict[TopicPartition, int]]] = {}
+        self._caught_up: dict[int, int] = {}
+
+    async def start(self) -> None:
+        """Join the group."""
+        self._consumer = new_consumer(
+            self._settings,
+            self.group,
+            group=self.group,
+            partition_assignment_strategy=[RangePartitionAssignor],
+            session_timeout_ms=self._settings.session_timeout_ms,
+            heartbeat_interval_ms=self._settings.session_timeout_ms // 5,
+            group_instance_id=self._settings.instance(self.stage.name),
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            max_poll_interval_ms=24 * 3_600_000,
+            fetch_max_wait_ms=500,
+        )
+        await self._consumer.start()
+        self._consumer.subscribe(list(self.stage.inputs), listener=self)
+
+    async def stop(self) -> None:
+        """Finish the transactions in flight, then leave the group."""
+        try:
+            await self._pause_all()
+            for task in self.tasks.values():
+                await task.close()
+            self.tasks.clear()
+        finally:
+            if self._consumer is not None:
+                await self._consumer.stop()
+
+    # ---- assignments ---------------------------------------------------------------------------
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002 - the port
+        """Pause every task; states and producers are kept, in case their partitions come back."""
+        try:
+            await self._pause_all()
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Close the tasks that left, start those that came or stayed; opening goes on behind."""
+        try:
+            self.rebalances += 1
+            partitions: dict[int, set[str]] = {}
+            for place in assigned:
+                partitions.setdefault(place.partition, set()).add(place.topic)
+            wrong = {p: t for p, t in partitions.items() if t != set(self.stage.inputs)}
+            if wrong:
+                raise RuntimeError(  # noqa: TRY301 - it must reach `failed` like any other
+                    f"the inputs of {self.stage.name} are partitioned apart: {wrong}"
+                )
+            for partition in [p for p in self.tasks if p not in partitions]:
+                self._targets.pop(partition, None)
+                self._caught_up.pop(partition, None)
+                await self.tasks.pop(partition).close()
+            for partition in sorted(partitions):
+                self._start(partition)
+            log.info("%s has partitions %s", self.stage.name, sorted(partitions))
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def _start(self, partition: int) -> None:
+        task = self.tasks.get(partition)
+        if task is None:
+            assert self._consumer is not None
+            task = self.tasks[partition] = PartitionTask(
+                self._settings, self.stage, partition, self._consumer, self.group, self._hook
+            )
+        task.start().add_done_callback(self._ended)
+
+    async def _pause_all(self) -> None:
+        await asyncio.gather(*(task.pause() for task in self.tasks.values()))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._fail(task.exception())
+
+    def _fail(self, error: BaseException | None) -> None:
+        if not self.failed.done() and error is not None:
+            self.failed.set_exception(error)
+
+    # ---- progress ------------------------------------------------------------------------------
+
+    def stalled(self) -> list[int]:
+        """The partitions whose task has not come round for too long."""
+        late = time.monotonic() - STALLED_SECONDS
+        return [p for p, task in self.tasks.items() if task.alive_at < late]
+
+    async def progress(self) -> list[Progress]:
+        """How far each partition is; call every few seconds.
+
+        A partition is caught up as of a moment once everything its inputs held then is processed.
+        """
+        now = self._clock.now()
+        await self._reach(now)
+        made: list[Progress] = []
+        for partition, task in self.tasks.items():
+            if not task.opened:
+                continue
+            made.append(
+                Progress(
+                    stage=self.stage.name,
+                    partition=partition,
+                    positions={f"{p.topic}/{p.partition}": at for p, at in task.next.items()},
+                    caught_up=self._caught_up.get(partition, 0),
+                    recorded=task.work.recorded,
+                    written=now,
+                    state="refolding" if task.work.refolding else "running",
+                )
+            )
+        return made
+
+    async def _reach(self, now: int) -> None:
+        """Compare each task with the ends noted before, and note the present ones."""
+        assert self._consumer is not None
+        for partition, task in self.tasks.items():
+            target = self._targets.get(partition)
+            if target is not None and task.opened and await self._past(task, target[1]):
+                self._caught_up[partition] = target[0]
+                del self._targets[partition]
+        wanted = [p for p, task in self.tasks.items() if p not in self._targets and task.opened]
+        places = [place for p in wanted for place in self.tasks[p].inputs]
+        if not places:
+            return
+        ends: dict[Any, int] = await self._consumer.end_offsets(places)
+        for partition in wanted:
+            if partition in self.tasks:
+                inputs = self.tasks[partition].inputs
+                self._targets[partition] = (now, {place: ends[place] for place in inputs})
+
+    async def _past(self, task: PartitionTask, target: dict[TopicPartition, int]) -> bool:
+        """Whether a task has processed up to these ends; control records leave gaps at an end."""
+        for place, end in target.items():
+            if task.next.get(place, 0) >= end:
+                continue
+            if not task.idle or place not in self._assignment():
+                return False
+            assert self._consumer is not None
+            if await self._consumer.position(place) < end:
+                return False
+        return True
+
+    def _assignment(self) -> set[TopicPartition]:
+        assert self._consumer is not None
+        return set(self._consumer.assignment())
+
+    def lag(self) -> dict[int, int]:
+        """Records between each partition's position and the end noted last."""
+        made: dict[int, int] = {}
+        for partition, (_, ends) in self._targets.items():
+            task = self.tasks.get(partition)
+            if task is not None:
+                made[partition] = sum(
+                    max(0, end - task.next.get(place, 0)) for place, end in ends.items()
+                )
+        return made

@@ -1,0 +1,123 @@
+"""The TrustStore over Kafka: publishes through the publisher, reads through the table reader.
+
+Writers return when the broker has it; the score follows. A table that may be stale raises
+StaleTableError rather than answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from trustfold_projections.laws.scoring import score_of
+from trustfold_schemas import actions
+from trustfold_schemas.errors import EventRefused, TrustCorruptionError, UnknownNameError
+from trustfold_schemas.facts import Role
+from trustfold_schemas.instants import instant_of
+from trustfold_schemas.scores import State, TrustScore
+from trustfold_schemas.subject import Subject, subject_of
+from trustfold_streams.calls import TrustCalls, Write
+from trustfold_streams.clock import Clock, SystemClock
+from trustfold_streams.kafka.publisher import Publisher
+from trustfold_streams.kafka.settings import KafkaSettings
+from trustfold_streams.kafka.table import TableReader
+from trustfold_streams.trust_store import AnySubject
+
+SOURCE = "trustfold/kafka"
+
+
+class AsyncKafkaStore(TrustCalls):
+    """A TrustStore on a broker. Use with `async with`; made by `trustfold.connect`."""
+
+    def __init__(
+        self, settings: KafkaSettings, role: Role = "owner", clock: Clock | None = None
+    ) -> None:
+        self.settings = settings
+        self.clock = SystemClock() if clock is None else clock
+        self.table = TableReader(settings, self.clock)
+        self._publisher = Publisher(settings, role)
+
+    async def __aenter__(self) -> Self:
+        await self._publisher.__aenter__()
+        await self.table.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.table.stop()
+        await self._publisher.__aexit__(kind, error, trace)
+
+    async def get(self, subject: AnySubject, now: datetime | None = None) -> TrustScore | None:
+        """A subject's score at `now`; None while it has no samples.
+
+        A corrupt record is no trust: an empty score, after a critical log line. Raises
+        StaleTableError.
+        """
+        self.table.refuse_if_stale()
+        wanted = subject_of(*subject)
+        try:
+            state = self.table.state(wanted)
+        except TrustCorruptionError:
+            return TrustScore.empty(wanted)
+        if state is None or state.n_samples == 0:
+            return None
+        return score_of(state, self.clock.now() if now is None else instant_of(now))
+
+    async def snapshot(self, now: datetime | None = None) -> dict[Subject, TrustScore]:
+        """Every subject with samples; a corrupt one is there without trust."""
+        self.table.refuse_if_stale()
+        moment = self.clock.now() if now is None else instant_of(now)
+        return {
+            one.subject: score_of(one, moment)
+            if isinstance(one, State)
+            else TrustScore.empty(one.subject)
+            for one in self.table.states()
+            if not isinstance(one, State) or one.n_samples
+        }
+
+    async def ingest(self, documents: Iterable[bytes]) -> int:
+        """Publish event documents, those that will be refused too; how many were sent."""
+        sent = 0
+        for document in documents:
+            with contextlib.suppress(EventRefused):
+                await self._publisher.publish(document)
+            sent += 1
+        return sent
+
+    async def publish(self, event_id: str, time: int | None, write: Write) -> None:
+        """Publish one event of this id, at a moment or now; durable when this returns."""
+        moment = self.clock.now() if time is None else time
+        await self._publisher.publish(write(actions.Author(SOURCE, event_id, moment)))
+
+    async def rollback_subject(self, rollback_id: str) -> Subject:
+        """The subject that a rollback in force is of. Raises UnknownNameError."""
+        for state in self.table.states():
+            if isinstance(state, State) and any(
+                rollback.rollback_id == rollback_id for rollback in state.rollbacks
+            ):
+                return state.subject
+        raise UnknownNameError(f"no rollback in force is named {rollback_id!r}")
+
+    async def require_trace(self, trace_id: str) -> None:
+        """Any trace may be spoken of: its facts may still be on their way."""
+
+
+def connect(
+    bootstrap: str,
+    *,
+    role: Role = "owner",
+    settings: KafkaSettings | None = None,
+    clock: Clock | None = None,
+) -> AsyncKafkaStore:
+    """Connect to a pipeline; see `trustfold.connect`."""
+    from trustfold_streams.kafka.settings import SCHEME, load
+
+    made = load(f"{SCHEME}{bootstrap}") if settings is None else settings
+    return AsyncKafkaStore(made, role, clock)

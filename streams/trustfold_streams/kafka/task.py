@@ -1,0 +1,266 @@
+"""A partition task: sole owner of one partition of a stage, exactly once in effect.
+
+Its life: fence the previous owner (init_transactions), restore the states from their compacted
+partition, read the position that stands beside them, then poll, law, one transaction, again.
+Whatever is unexpected propagates and ends the process: memory is ahead of the log, so nothing may
+be retried in place; the next owner restores what was committed last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from msgspec import Struct
+
+from trustfold_streams.kafka.clients import (
+    PartitionReader,
+    new_consumer,
+    new_producer,
+    record_of,
+    send,
+)
+from trustfold_streams.kafka.errors import HangingTransactionError, LostInputError
+from trustfold_streams.kafka.records import (
+    POSITION,
+    Output,
+    pack_positions,
+    unpack_positions,
+)
+from trustfold_streams.kafka.settings import KafkaSettings
+from trustfold_streams.kafka.stage import Batch, Record, Stage
+
+log = logging.getLogger("trustfold.kafka.task")
+
+RECORDS_MAX = 4_000
+"""Records a batch."""
+GATHER_SECONDS = 0.03
+"""How long a batch waits for more after its first record: a transaction an event would saturate."""
+
+Hook = Callable[[str, int, str], None]
+"""Called at named moments (stage, partition, moment), so that tests can stop a worker there."""
+
+
+def no_hook(_stage: str, _partition: int, _moment: str) -> None:
+    """Nothing happens at the named moments."""
+
+
+class Counters(Struct):
+    """What a task has done since it was opened; times in seconds."""
+
+    records: int = 0
+    transactions: int = 0
+    transaction_seconds: float = 0.0
+    restored: int = 0
+    restore_seconds: float = 0.0
+
+
+class PartitionTask:
+    """Partition `partition` of a stage, with its states and its transactional producer."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        stage: Stage,
+        partition: int,
+        consumer: AIOKafkaConsumer,
+        group: str,
+        hook: Hook = no_hook,
+    ) -> None:
+        self.stage = stage
+        self.partition = partition
+        self.counters = Counters()
+        self.alive_at = time.monotonic()
+        self.next: dict[TopicPartition, int] = {}
+        self._settings = settings
+        self._consumer = consumer
+        self._group = group
+        self._hook = hook
+        self._name = f"{settings.app_id}-{stage.name}-{partition}"
+        self._lookup = PartitionReader(settings, f"{self._name}-lookup").lookup
+        self.work = stage.task(partition, self._lookup)
+        self._producer: AIOKafkaProducer | None = None
+        self._positions: dict[str, int] = {}
+        self._running: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._polling = False
+        self._gathering = False
+
+    @property
+    def inputs(self) -> list[TopicPartition]:
+        """The partitions it consumes."""
+        return [TopicPartition(topic, self.partition) for topic in self.stage.inputs]
+
+    @property
+    def opened(self) -> bool:
+        """Whether its states are restored and its position is known."""
+        return bool(self.next)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for records, with none in hand."""
+        return self._polling and not self._gathering
+
+    # ---- life ----------------------------------------------------------------------------------
+
+    def start(self) -> asyncio.Task[None]:
+        """Run in the background; whoever calls watches the task for its end."""
+        self._stopping = False
+        self.alive_at = time.monotonic()
+        self._running = asyncio.create_task(self._run(), name=self._name)
+        return self._running
+
+    async def pause(self) -> None:
+        """Finish the batch in flight; keep states and producer. A new owner fences them first."""
+        self._stopping = True
+        if self._running is None:
+            return
+        if self._polling or not self.opened:
+            self._running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._running
+
+    async def close(self) -> None:
+        """Pause, and let the producer go."""
+        await self.pause()
+        if self._producer is not None:
+            await self._producer.stop()
+
+    async def _run(self) -> None:
+        if not self.opened:
+            await self._open()
+        for place in self.inputs:
+            self._consumer.seek(place, self.next[place])
+        while not self._stopping:
+            self.alive_at = time.monotonic()
+            records = await self._poll()
+            if records:
+                await self._process(records)
+
+    async def _open(self) -> None:
+        if self._producer is not None:
+            # An opening that was cancelled by a rebalance: begin it anew.
+            await self._producer.stop()
+            self.work = self.stage.task(self.partition, self._lookup)
+        self._producer = new_producer(self._settings, self._name, self._name)
+        # start() is init_transactions: the previous owner is fenced and its transaction ended.
+        await self._producer.start()
+        self._hook(self.stage.name, self.partition, "fenced")
+        await self._restore()
+        self.next = await self._starting_offsets()
+        self._hook(self.stage.name, self.partition, "restored")
+
+    async def _restore(self) -> None:
+        """Read the state partition up to its end; nobody else has a transaction open on it now."""
+        started = time.monotonic()
+        place = TopicPartition(self.stage.state_topic, self.partition)
+        high = await self._high_watermark(place)
+        consumer = new_consumer(self._settings, f"{self._name}-restore", fetch_max_wait_ms=100)
+        await consumer.start()
+        try:
+            consumer.assign([place])
+            end = (await consumer.end_offsets([place]))[place]
+            if end < high:
+                raise HangingTransactionError(place.topic, place.partition, end, high)
+            await consumer.seek_to_beginning(place)
+            while await consumer.position(place) < end:
+                self.alive_at = time.monotonic()
+                got = await consumer.getmany(place, timeout_ms=200, max_records=20_000)
+                for record in got.get(place, ()):
+                    self._load(record)
+                    self.counters.restored += 1
+                self._hook(self.stage.name, self.partition, "restoring")
+                await asyncio.sleep(0)
+        finally:
+            await consumer.stop()
+        self.counters.restore_seconds = time.monotonic() - started
+
+    def _load(self, record: Any) -> None:
+        if record.key == POSITION:
+            self._positions = unpack_positions(record.value)
+        else:
+            self.work.load(record.key, record.value)
+
+    async def _high_watermark(self, place: TopicPartition) -> int:
+        consumer = new_consumer(
+            self._settings, f"{self._name}-watermark", isolation_level="read_uncommitted"
+        )
+        await consumer.start()
+        try:
+            ends: Mapping[TopicPartition, int] = await consumer.end_offsets([place])
+            return ends[place]
+        finally:
+            await consumer.stop()
+
+    async def _starting_offsets(self) -> dict[TopicPartition, int]:
+        """Where to go on: the row beside the states is the truth, not the group's offset."""
+        beginning = await self._consumer.beginning_offsets(self.inputs)
+        made: dict[TopicPartition, int] = {}
+        for place in self.inputs:
+            position = self._positions.get(f"{place.topic}/{place.partition}")
+            if position is None:
+                position = beginning[place]
+                if position > 0:
+                    raise LostInputError(place.topic, place.partition, 0, position)
+            if position < beginning[place]:
+                raise LostInputError(place.topic, place.partition, position, beginning[place])
+            made[place] = position
+        return made
+
+    # ---- one batch -----------------------------------------------------------------------------
+
+    async def _poll(self) -> list[Record]:
+        self._polling = True
+        try:
+            got = await self._consumer.getmany(
+                *self.inputs, timeout_ms=1_000, max_records=RECORDS_MAX
+            )
+            if got:
+                self._gathering = True
+                await asyncio.sleep(GATHER_SECONDS)
+                more = await self._consumer.getmany(*self.inputs, max_records=RECORDS_MAX)
+                for place, records in more.items():
+                    got.setdefault(place, []).extend(records)
+        finally:
+            self._polling = self._gathering = False
+        return [record_of(record) for place in sorted(got) for record in got[place]]
+
+    async def _process(self, records: list[Record]) -> None:
+        offsets = dict(self.next)
+        for record in records:
+            place = TopicPartition(record.topic, record.partition)
+            if record.offset < offsets[place]:
+                raise LostInputError(place.topic, place.partition, offsets[place], record.offset)
+            offsets[place] = record.offset + 1
+        batch = await self.work.process(records)
+        started = time.monotonic()
+        await self._commit(batch, offsets)
+        self.next = offsets
+        self.counters.records += len(records)
+        self.counters.transactions += 1
+        self.counters.transaction_seconds += time.monotonic() - started
+
+    async def _commit(self, batch: Batch, offsets: dict[TopicPartition, int]) -> None:
+        """One transaction: states with their position, outputs, and the group's offsets."""
+        producer = self._producer
+        assert producer is not None
+        positions = {f"{place.topic}/{place.partition}": at for place, at in offsets.items()}
+        states = {**batch.states, POSITION: pack_positions(positions)}
+        rows = [
+            Output(self.stage.state_topic, self.partition, key, value)
+            for key, value in states.items()
+        ]
+        await producer.begin_transaction()
+        futures = await send(producer, [*rows, *batch.outputs])
+        self._hook(self.stage.name, self.partition, "sent")
+        await producer.send_offsets_to_transaction(offsets, self._group)
+        # Before the commit, always: it succeeds although a batch of its own failed.
+        await asyncio.gather(*futures)
+        self._hook(self.stage.name, self.partition, "acknowledged")
+        await producer.commit_transaction()
+        self._hook(self.stage.name, self.partition, "committed")

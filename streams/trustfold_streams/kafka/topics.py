@@ -1,0 +1,446 @@
+"""The topics: what each must be like, creating what is missing, and finding what is wrong.
+
+A rule stands here with the promise it keeps, since a worker refuses to start when one is broken.
+How topics are filled is the business of the stages; what they are called, of `settings`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from trustfold_streams.kafka.admin import Admin, NewTopic, TopicState, connected
+from trustfold_streams.kafka.errors import BrokerSlowError
+from trustfold_streams.kafka.settings import INPUT_TOPICS, KafkaSettings
+
+READY_LOOKS_MAX: Final = 150
+READY_LOOK_SECONDS: Final = 0.2
+UNLIMITED: Final = -1
+
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+MEBIBYTE: Final = 1 << 20
+
+OWN_TOPICS: Final = (
+    "facts",
+    "ledger",
+    "scores",
+    "traces",
+    "decisions",
+    "synapse",
+    "watch",
+    "progress",
+    "dead-letters",
+)
+SINGLE: Final = frozenset({"policy", "cost-median", "progress"})
+"""Topics of one partition: their records have one order."""
+
+KEPT_FOR_EVER: Final = frozenset({"facts", "ledger", "policy", "cost-median", "decisions"})
+COMPACTED: Final = frozenset({"scores", "traces", "synapse", "progress"})
+RECORDED_BY_THE_LOG: Final = frozenset({"facts", "policy", "cost-median"})
+LARGE: Final = frozenset({"facts", "ledger", "traces", "scores", "dead-letters"})
+
+
+class Rule(Struct, frozen=True):
+    """What one setting must be, and why.
+
+    Either `exactly` or the bounds hold; -1, which Kafka reads as no limit, is over every `least`.
+    `create` is what a new topic gets. A `grave` rule keeps a promise; another one saves work.
+    """
+
+    key: str
+    create: str
+    why: str
+    exactly: str | None = None
+    least: int | None = None
+    most: int | None = None
+    grave: bool = True
+
+    def holds(self, have: str) -> bool:
+        """Whether a value keeps the rule."""
+        if self.exactly is not None:
+            return have == self.exactly
+        try:
+            number = int(have)
+        except ValueError:
+            return False
+        if number == UNLIMITED:
+            return self.most is None
+        return (self.least is None or number >= self.least) and (
+            self.most is None or number <= self.most
+        )
+
+    @property
+    def want(self) -> str:
+        """The rule in words."""
+        if self.exactly is not None:
+            return self.exactly
+        bounds = (
+            None if self.least is None else f"at least {self.least}",
+            None if self.most is None else f"at most {self.most}",
+        )
+        return ", ".join(bound for bound in bounds if bound)
+
+
+class Advice(Struct, frozen=True):
+    """A broker's setting that should not be `wrong`; `alone`: only on a lone node, or never there.
+
+    It may be the operator's considered choice, so it stops nobody.
+    """
+
+    key: str
+    wrong: str
+    want: str
+    why: str
+    alone: bool | None = None
+
+
+ADVICE: Final = (
+    Advice(
+        "controlled.shutdown.enable",
+        "true",
+        "false",
+        "a lone node stopped under load reports transactions as committed whose markers are "
+        "missing (KAFKA-20734); three nodes are safe with it",
+        alone=True,
+    ),
+    Advice(
+        "auto.create.topics.enable",
+        "true",
+        "false",
+        "a misspelled topic would spring up with the wrong settings",
+    ),
+    Advice(
+        "transaction.state.log.replication.factor",
+        "1",
+        "3",
+        "the end of one node would be the end of all transactions",
+        alone=False,
+    ),
+    Advice(
+        "offsets.topic.replication.factor",
+        "1",
+        "3",
+        "the end of one node would be the end of the groups",
+        alone=False,
+    ),
+)
+
+
+class Topic(Struct, frozen=True):
+    """A topic with its rules. `partitions` None: any number, `new_partitions` when created."""
+
+    name: str
+    partitions: int | None
+    new_partitions: int
+    rules: tuple[Rule, ...]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """Something about a topic, or about the broker (`topic` None), that should be otherwise."""
+
+    topic: str | None
+    setting: str
+    have: str
+    want: str
+    why: str
+    mend: str
+    breaks_a_promise: bool = True
+
+    def __str__(self) -> str:
+        place = "the broker" if self.topic is None else self.topic
+        return (
+            f"{place}: {self.setting} is {self.have}, want {self.want}: {self.why}. "
+            f"Mend: {self.mend}"
+        )
+
+
+def declared(settings: KafkaSettings) -> dict[str, Topic]:
+    """Every topic of these settings, by full name."""
+    made: dict[str, Topic] = {}
+    for name in (*INPUT_TOPICS, *OWN_TOPICS):
+        wanted = 1 if name in SINGLE else settings.partitions
+        free = name in INPUT_TOPICS and name not in SINGLE
+        full = settings.topic(name)
+        rules = tuple(_rules(name, settings.memory_days * DAY_MS))
+        made[full] = Topic(full, None if free else wanted, wanted, rules)
+    return made
+
+
+async def create(settings: KafkaSettings) -> list[str]:
+    """Create the topics that are missing and wait until they can be used; their names.
+
+    What exists is left as it is, right or wrong: `check` tells.
+
+    Raises:
+        BrokerError: by its kind; see `errors`.
+    """
+    async with connected(settings) as admin:
+        have = await admin.topics()
+        replication = _replication(settings, await admin.nodes())
+        missing = [
+            NewTopic(
+                topic.name,
+                topic.new_partitions,
+                replication,
+                {rule.key: rule.create for rule in topic.rules} | _replicated(replication),
+            )
+            for topic in declared(settings).values()
+            if topic.name not in have
+        ]
+        if not missing:
+            return []
+        existed = await admin.create(missing)
+        await _ready(admin, [topic.name for topic in missing])
+        return [topic.name for topic in missing if topic.name not in existed]
+
+
+async def check(settings: KafkaSettings) -> list[Finding]:
+    """Compare the broker and its topics with what they must be; nothing found is fine.
+
+    Raises:
+        BrokerError: by its kind; see `errors`.
+    """
+    async with connected(settings) as admin:
+        wanted = declared(settings)
+        have = await admin.topics()
+        configs = await admin.topic_configs(name for name in wanted if name in have)
+        nodes = await admin.nodes()
+        found = list(_of_the_broker(nodes, await admin.node_configs(nodes)))
+        for topic in wanted.values():
+            state = have.get(topic.name)
+            if state is None:
+                found.append(_missing(topic))
+            else:
+                found += _of_a_topic(topic, state, configs[topic.name])
+                found += _of_replicas(topic.name, state, configs[topic.name], settings, nodes)
+        return found
+
+
+async def _ready(admin: Admin, names: Sequence[str]) -> None:
+    """Wait for the metadata: creation is acknowledged before it is everywhere."""
+    waiting = list(names)
+    for _ in range(READY_LOOKS_MAX):
+        have = await admin.topics()
+        waiting = [name for name in waiting if name not in have or not have[name].ready]
+        if not waiting:
+            return
+        await asyncio.sleep(READY_LOOK_SECONDS)
+    raise BrokerSlowError(
+        f"created, but not usable (or not ours to describe) after "
+        f"{READY_LOOKS_MAX * READY_LOOK_SECONDS:.0f} s: {', '.join(waiting)}"
+    )
+
+
+# ---- rules -----------------------------------------------------------------------------------
+
+
+def _rules(name: str, memory_ms: int) -> Iterator[Rule]:
+    if name in COMPACTED:
+        yield Rule(
+            "cleanup.policy",
+            "compact",
+            "the latest record of every key is the state; time or size must never remove it",
+            exactly="compact",
+        )
+        yield Rule(
+            "delete.retention.ms",
+            str(DAY_MS),
+            "a reader slower than this misses that a key was removed",
+            least=HOUR_MS,
+        )
+        yield Rule(
+            "segment.ms",
+            str(HOUR_MS),
+            "only closed segments are compacted, and a restore reads all that is not",
+            most=DAY_MS,
+            grave=False,
+        )
+    else:
+        yield Rule(
+            "cleanup.policy",
+            "delete",
+            "compaction would keep only the last record of each key",
+            exactly="delete",
+        )
+        yield from _retention(name, memory_ms)
+    if name in RECORDED_BY_THE_LOG:
+        yield Rule(
+            "message.timestamp.type",
+            "LogAppendTime",
+            "recorded is assigned by the log, never by a publisher",
+            exactly="LogAppendTime",
+        )
+    yield from _sizes(name)
+    yield Rule(
+        "unclean.leader.election.enable",
+        "false",
+        "a leader that has not all records would lose acknowledged ones",
+        exactly="false",
+    )
+
+
+def _retention(name: str, memory_ms: int) -> Iterator[Rule]:
+    if name in KEPT_FOR_EVER:
+        yield Rule(
+            "retention.ms",
+            str(UNLIMITED),
+            "it is kept for ever: scores as of then are derived from it",
+            exactly=str(UNLIMITED),
+        )
+    else:
+        yield Rule(
+            "retention.ms",
+            str(UNLIMITED),
+            "what the memory of traces still admits must still be there to be read",
+            least=memory_ms,
+        )
+    yield Rule(
+        "retention.bytes",
+        str(UNLIMITED),
+        "a limit of size removes records that nobody has read",
+        exactly=str(UNLIMITED),
+    )
+
+
+def _sizes(name: str) -> Iterator[Rule]:
+    if name in LARGE:
+        yield Rule(
+            "max.message.bytes",
+            str(8 * MEBIBYTE),
+            "an envelope, a trace's state or the bytes of a dead letter must fit",
+            least=8 * MEBIBYTE,
+        )
+    elif name in INPUT_TOPICS:
+        # Kafka's own limit is the largest legal event and 12 bytes, so that it does not fit.
+        yield Rule(
+            "max.message.bytes",
+            str(2 * MEBIBYTE),
+            "an event of 1 MiB must fit with its headers, and what is too large for an event "
+            "must still fit into a dead letter",
+            least=2 * MEBIBYTE,
+            most=4 * MEBIBYTE,
+        )
+
+
+def _replicated(replication: int) -> dict[str, str]:
+    return {"min.insync.replicas": "2"} if replication >= 3 else {}
+
+
+def _replication(settings: KafkaSettings, nodes: Sequence[int]) -> int:
+    return min(3, len(nodes)) if settings.replication is None else settings.replication
+
+
+# ---- findings --------------------------------------------------------------------------------
+
+
+def _missing(topic: Topic) -> Finding:
+    return Finding(
+        topic=topic.name,
+        setting="topic",
+        have="missing",
+        want="there",
+        why="nothing is created by the way",
+        mend="trustfold topics create",
+    )
+
+
+def _of_a_topic(topic: Topic, state: TopicState, configs: Mapping[str, str]) -> Iterator[Finding]:
+    if topic.partitions not in (None, state.partitions):
+        single = topic.partitions == 1
+        yield Finding(
+            topic=topic.name,
+            setting="partitions",
+            have=str(state.partitions),
+            want=str(topic.partitions),
+            why="its records have one order" if single else "keys would lie in other partitions",
+            mend="delete the topic if it holds nothing yet and create it again; else "
+            + (
+                "choose a new prefix and replay the inputs"
+                if single
+                else f"set partitions = {state.partitions}, if that is what the others have, or "
+                "choose a new prefix and replay the inputs"
+            ),
+        )
+    for rule in topic.rules:
+        have = configs.get(rule.key, "")
+        if not rule.holds(have):
+            yield Finding(
+                topic=topic.name,
+                setting=rule.key,
+                have=have,
+                want=rule.want,
+                why=rule.why,
+                mend=_alter(topic.name, rule.key, rule.create),
+                breaks_a_promise=rule.grave,
+            )
+
+
+def _of_replicas(
+    name: str,
+    state: TopicState,
+    configs: Mapping[str, str],
+    settings: KafkaSettings,
+    nodes: Sequence[int],
+) -> Iterator[Finding]:
+    wanted = max(3, _replication(settings, nodes)) if state.replication == 1 else 0
+    wanted = max(wanted, settings.replication or 0)
+    if state.replication < wanted:
+        yield Finding(
+            topic=name,
+            setting="replication",
+            have=str(state.replication),
+            want=str(wanted),
+            why="with one disk lost its records are lost"
+            if state.replication == 1
+            else "fewer copies than were asked for",
+            mend=f"{wanted} nodes, and kafka-reassign-partitions.sh to spread it over them",
+            breaks_a_promise=False,
+        )
+    insync = configs.get("min.insync.replicas", "1")
+    least = 2 if state.replication >= 3 else 1
+    if not insync.isdigit() or not least <= int(insync) <= state.replication:
+        yield Finding(
+            topic=name,
+            setting="min.insync.replicas",
+            have=insync,
+            want=f"{least} to {state.replication}" if least < state.replication else str(least),
+            why="a record must be on two nodes before it counts as durable"
+            if insync == "1"
+            else "with fewer replicas than that nothing can be written",
+            mend=_alter(name, "min.insync.replicas", str(least)),
+        )
+
+
+def _of_the_broker(
+    nodes: Sequence[int], configs: Mapping[str, Mapping[str, str]]
+) -> Iterator[Finding]:
+    alone = len(nodes) == 1
+    for node in map(str, nodes):
+        for advice in ADVICE:
+            have = configs[node].get(advice.key)
+            if have == advice.wrong and advice.alone in (None, alone):
+                yield Finding(
+                    topic=None,
+                    setting=advice.key,
+                    have=f"{have} on node {node}",
+                    want=advice.want,
+                    why=advice.why,
+                    mend=f"{advice.key}={advice.want} in the node's server.properties, restart it",
+                    breaks_a_promise=False,
+                )
+
+
+def _alter(topic: str, key: str, value: str) -> str:
+    return (
+        f"kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics "
+        f"--entity-name {topic} --add-config {key}={value}"
+    )
+
+
+def grave(findings: Iterable[Finding]) -> list[Finding]:
+    """Those under which a promise would be broken."""
+    return [finding for finding in findings if finding.breaks_a_promise]
