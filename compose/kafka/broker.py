@@ -234,7 +234,8 @@ def server_properties(log: Path, port: int, controller_port: int) -> dict[str, s
         # With a controlled shutdown a lone node that gets SIGTERM under load reports transactions
         # as committed whose markers are missing on some partitions (KAFKA-20734).
         "controlled.shutdown.enable": "false",
-        # Without it a broker that comes back waits until its old self counts as dead: 9 s otherwise.
+        # Without it a broker that comes back must wait until its old self counts as dead: 9 s,
+        # if nobody says otherwise.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
         # A misspelled topic is an error, not a new topic with the wrong settings.

@@ -13,11 +13,12 @@ from tests.embedded.documents import SHELL, closed, decided, numbered, step, und
 from tests.embedded.feeding import digests
 from tests.embedded.tampering import SOMETHING_OF_EVERYTHING, tamper
 from tests.oracles.histories import RECORDED_FROM
+from trustfold_schemas.errors import TrustfoldError
 from trustfold_schemas.facts import Stamp
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock
 from trustfold_streams.embedded import EmbeddedStore
-from trustfold_streams.embedded.database import layout
+from trustfold_streams.embedded.database import Mode, layout
 from trustfold_streams.embedded.verify import Report
 
 TABLES = ("facts", "subjects", "ledger", "scores", "traces", "dead_letters", "meta")
@@ -72,7 +73,7 @@ def full_store(path: Path) -> None:
         store.states_as_of(LATER)
 
 
-def open_store(path: Path, mode: Any = "write") -> EmbeddedStore:
+def open_store(path: Path, mode: Mode = "write") -> EmbeddedStore:
     """Open a store at a moment after all of it."""
     return EmbeddedStore.open(path, mode, clock=ManualClock(LATER))
 
@@ -96,6 +97,23 @@ def report_on(path: Path) -> Report:
     """What verify says of a file."""
     with open_store(path, "read") as store:
         return store.verify()
+
+
+def is_noticed(path: Path, mode: Mode) -> bool:
+    """Whether opening, verifying or counting says that something is wrong, in our own words."""
+    error: TrustfoldError | None = None
+    report = Report()
+    try:
+        with open_store(path, mode) as store:
+            report = store.verify()
+            store.status()
+    except TrustfoldError as raised:
+        error = raised
+    assert report.ok == (not report.findings)
+    if error is None:
+        return not report.ok
+    assert str(path) in str(error) or "damaged" in str(error), error
+    return True
 
 
 def proofs(report: Report) -> set[str]:

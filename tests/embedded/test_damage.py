@@ -1,7 +1,4 @@
-"""A disk that is full, a file that may not be written, one that is held, one that was torn.
-
-What is no store to begin with, or a newer one, is in test_file.
-"""
+"""A disk that is full, a file that may not be written, and one that another holds."""
 
 from __future__ import annotations
 
@@ -14,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedded.damage import content_digests, contents, full_store, open_store, proofs
+from tests.embedded.damage import contents, full_store, open_store
 from tests.embedded.documents import (
+    DAY,
     NOTES,
     closed,
     decided,
@@ -27,15 +25,12 @@ from tests.embedded.documents import (
 )
 from tests.embedded.feeding import digests, query
 from tests.oracles.histories import RECORDED_FROM
-from trustfold_schemas.errors import TrustfoldError
 from trustfold_schemas.facts import Stamp
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock
 from trustfold_streams.embedded import EmbeddedStore, Receipt
 from trustfold_streams.embedded.errors import (
-    NotAStoreError,
     StoreBusyError,
-    StoreDamagedError,
     StoreFullError,
     StoreReadOnlyError,
 )
@@ -43,6 +38,9 @@ from trustfold_streams.embedded.errors import (
 BATCH = 20
 SOON = 0.2
 """Seconds that a writer waits here for a lock that nobody gives back."""
+
+OVERDUE = ManualClock(RECORDED_FROM + 2 * DAY)
+"""A clock by which a trace waits to be closed, so that every writing call has something to do."""
 
 Writing = Callable[[EmbeddedStore], object]
 
@@ -183,7 +181,7 @@ def test_a_reader_writes_nothing(copy: Path, write: Writing) -> None:
 def test_a_connection_that_may_only_query(copy: Path, write: Writing) -> None:
     """SQLite's own refusal to write comes in our words, from every call that writes."""
     before = contents(copy)
-    with open_store(copy) as store:
+    with EmbeddedStore.open(copy, clock=OVERDUE) as store:
         store._connection.execute("PRAGMA query_only=ON")
         with pytest.raises(StoreReadOnlyError, match=str(copy)):
             write(store)
@@ -218,7 +216,7 @@ def test_a_file_without_the_permission_to_write(copy: Path) -> None:
 def held(copy: Path) -> Generator[EmbeddedStore]:
     """A store that is open while another program writes and does not finish."""
     with (
-        EmbeddedStore.open(copy, clock=ManualClock(RECORDED_FROM), busy_seconds=SOON) as store,
+        EmbeddedStore.open(copy, clock=OVERDUE, busy_seconds=SOON) as store,
         closing(sqlite3.connect(copy, isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
@@ -229,10 +227,18 @@ def held(copy: Path) -> Generator[EmbeddedStore]:
 def test_every_writer_waits_a_bounded_time(held: EmbeddedStore, write: Writing) -> None:
     """Whatever it was to write, it gives up by name, nothing of it is kept, and reading goes on."""
     before = contents(held.path)
-    # Without documents and without traces that are overdue there is nothing to wait for.
-    if write(_NOTHING_TO_WRITE) is _NOTHING_TO_WRITE:
-        return
     with pytest.raises(StoreBusyError, match=f"{held.path} .* try again"):
         write(held)
     assert contents(held.path) == before
     assert held.verify().findings == []
+
+
+def test_a_file_that_another_is_making_into_a_store(path: Path) -> None:
+    """Two that make the same file wait for each other, for a bounded time."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreBusyError, match=str(path)):
+            EmbeddedStore.open(path, busy_seconds=SOON)
+        other.execute("ROLLBACK")
+    with EmbeddedStore.open(path) as store:
+        assert store.verify().findings == []

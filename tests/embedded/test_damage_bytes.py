@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedded.damage import Rows, content_digests, contents, full_store, open_store, proofs
+from tests.embedded.damage import (
+    Rows,
+    content_digests,
+    contents,
+    full_store,
+    is_noticed,
+    open_store,
+)
 from tests.embedded.feeding import FOLDERS
 from trustfold_schemas.errors import TrustfoldError
 
@@ -41,19 +48,6 @@ def proven(rows: Rows) -> Rows:
     return {**rows, "dead_letters": letters}
 
 
-def is_noticed(path: Path, *, writing: bool) -> bool:
-    """Whether opening, verifying or counting says that something is wrong, in our own words."""
-    try:
-        with open_store(path, "write" if writing else "read") as store:
-            report = store.verify()
-            store.status()
-    except TrustfoldError as error:
-        assert str(path) in str(error) or "damaged" in str(error)
-        return True
-    assert report.ok == (not proofs(report))
-    return not report.ok
-
-
 def changed_byte(sound: Path, folder: Path, seed: int) -> Path:
     """A copy of the store with one byte changed."""
     chance = random.Random(seed)
@@ -68,13 +62,11 @@ def changed_byte(sound: Path, folder: Path, seed: int) -> Path:
 
 
 @pytest.mark.parametrize("seed", range(0, POSITIONS, 20))
-def test_a_changed_byte_is_noticed_or_changes_nothing(
-    sound: Path, folder: Path, seed: int
-) -> None:
+def test_a_changed_byte_is_noticed_or_changes_nothing(sound: Path, folder: Path, seed: int) -> None:
     """Wherever the disk erred: an error of ours, a finding, or every row is as it was."""
     for one in range(seed, seed + 20):
         path = changed_byte(sound, folder, one)
-        if not is_noticed(path, writing=one % 3 == 0):
+        if not is_noticed(path, "read" if one % 3 else "write"):
             assert content_digests(path) == content_digests(sound)
             assert proven(contents(path)) == proven(contents(sound))
 
@@ -98,4 +90,4 @@ def test_a_changed_byte_that_is_noticed_is_not_made_worse(
             assert proven(contents(path))["facts"] == contents(sound)["facts"]
             assert content_digests(path) == content_digests(sound)
         else:
-            assert is_noticed(before, writing=False)
+            assert is_noticed(before, "read")

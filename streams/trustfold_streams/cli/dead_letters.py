@@ -10,7 +10,7 @@ import click
 
 from trustfold_schemas.dead_letters import Reason
 from trustfold_streams.cli.options import Settings, json_option, moment_text, store_option
-from trustfold_streams.cli.output import console, plain, print_json, short_moment, table
+from trustfold_streams.cli.output import console, plain, print_json, say, short_moment, table
 from trustfold_streams.embedded import EmbeddedStore
 from trustfold_streams.embedded.dead_letters import StoredDeadLetter
 
@@ -58,7 +58,7 @@ def list_letters(
         for letter in letters:
             print_json(_json(letter))
     elif not letters:
-        click.echo("no dead letters")
+        say("no dead letters")
     else:
         title = f"{len(letters):,} dead letters"
         listed = table(
@@ -152,7 +152,7 @@ def replay_letters(
                 print_json(answer)
             else:
                 why = "" if receipt.reason is None else f": {receipt.reason}: {receipt.detail}"
-                click.echo(f"dead letter {letter.dead_letter_id}: {receipt.counted}{why}")
+                say(f"dead letter {letter.dead_letter_id}: {receipt.counted}{why}")
     return 1 if refused else 0
 
 

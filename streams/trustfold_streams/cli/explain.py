@@ -20,7 +20,7 @@ from trustfold_streams.cli.options import (
     store_option,
     subject_arguments,
 )
-from trustfold_streams.cli.output import console, plain, print_json, short_moment, table
+from trustfold_streams.cli.output import complain, console, plain, print_json, short_moment, table
 
 
 @click.command()
@@ -62,7 +62,7 @@ def explain(
         if made is not None and without is not None:
             other = take_apart(subject, store.entries_without(subject, without), now, 0)
     if made is None:
-        click.echo(f"trustfold: nothing is known of {shown(subject)}", err=True)
+        complain(f"nothing is known of {shown(subject)}")
         return 1
     if as_json:
         print_json(_json(made, now, without, other))

@@ -14,6 +14,7 @@ from trustfold_streams.cli.dead_letters import dead_letters
 from trustfold_streams.cli.explain import explain
 from trustfold_streams.cli.ingest import ingest
 from trustfold_streams.cli.options import Settings
+from trustfold_streams.cli.output import complain, escaped
 from trustfold_streams.cli.pending import pending, sweep
 from trustfold_streams.cli.scores import score, scores
 from trustfold_streams.cli.status import status
@@ -91,16 +92,25 @@ for command in (
     cli.add_command(command)
 
 
+class _Escaping(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the port
+        return escaped(super().formatMessage(record))
+
+
 def main() -> None:
     """Run the command line and end the process with its exit code."""
-    logging.basicConfig(format="trustfold: %(levelname)s: %(message)s", level=logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Escaping("trustfold: %(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code."""
     try:
-        code = cli.main(arguments, prog_name="trustfold", standalone_mode=False)
+        # Not cli.main: it takes a broken pipe for a failure before we can say that it is none.
+        with cli.make_context("trustfold", list(arguments)) as context:
+            code = cli.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
@@ -108,13 +118,13 @@ def run(arguments: list[str]) -> int:
         error.show()
         return EXIT_WRONG_USE
     except CallerError as error:
-        click.echo(f"trustfold: {error}", err=True)
+        complain(error)
         return EXIT_WRONG_USE
     except TrustfoldError as error:
-        click.echo(f"trustfold: {error}", err=True)
+        complain(error)
         return EXIT_STORE_FAILED
     except (KeyboardInterrupt, click.Abort):
-        click.echo("trustfold: interrupted; what was committed is kept", err=True)
+        complain("interrupted; what was committed is kept")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does; that is no failure.

@@ -17,7 +17,7 @@ from trustfold_schemas.instants import DAY, format_instant
 from trustfold_schemas.subject import Subject
 from trustfold_streams.cli.lines import Source, open_sources
 from trustfold_streams.cli.options import Settings, json_option, store_option
-from trustfold_streams.cli.output import print_json, progress
+from trustfold_streams.cli.output import print_json, progress, say
 from trustfold_streams.embedded.quiet import collector_off
 from trustfold_streams.embedded.receipts import Document, Receipt, Summary
 from trustfold_streams.embedded.store import BATCH
@@ -75,6 +75,8 @@ def ingest(
         finally:
             teller.close()
             _print(summary, medians, as_json)
+            for source in sources:
+                source.close()
     return 1 if strict and summary.conflicts + summary.dead_letters else 0
 
 
@@ -113,7 +115,7 @@ class _Teller:
 
     def _say(self, line: str) -> None:
         self.bar.stop()
-        click.echo(line, err=True)
+        say(line, err=True)
         self.bar.start()
 
 
@@ -128,8 +130,8 @@ def _print(summary: Summary, medians: Summary | None, as_json: bool) -> None:
         print_json(counts if medians is None else {**counts, "medians": medians})
         return
     if medians is not None:
-        click.echo(f"medians of cost first: {_counts(medians)}")
-    click.echo(_counts(summary))
+        say(f"medians of cost first: {_counts(medians)}")
+    say(_counts(summary))
 
 
 def _counts(summary: Summary) -> str:

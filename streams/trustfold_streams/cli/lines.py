@@ -32,6 +32,11 @@ class Source:
                 self._copy.write(piece)
             self.size = self._copy.tell()
 
+    def close(self) -> None:
+        """Let a temporary copy go."""
+        if self._copy is not None:
+            self._copy.close()
+
     @contextlib.contextmanager
     def _open(self) -> Generator[IO[bytes]]:
         if self._copy is not None:

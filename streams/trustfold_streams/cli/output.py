@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import click
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -22,11 +23,35 @@ def print_json(value: Any) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the front, which knows that a reader who has gone is no failure."""
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Standard output for people."""
     if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, width=PIPED_WIDTH)
+        return _Console(highlight=False)
+    return _Console(highlight=False, width=PIPED_WIDTH)
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """One line for people; whatever of it came from strangers cannot move their terminal."""
+    click.echo(escaped(line), err=err)
+
+
+def complain(error: object) -> None:
+    """An error of ours on standard error, line by line."""
+    for line in f"trustfold: {error}".split("\n"):
+        say(line, err=True)
+
+
+def escaped(text: str) -> str:
+    """A text with its control characters made visible."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
@@ -42,7 +67,7 @@ def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
 
 def plain(text: str) -> Text:
     """Somebody's text as it is: no markup, and control characters made visible."""
-    return Text(text.encode("unicode_escape").decode() if not text.isprintable() else text)
+    return Text(escaped(text))
 
 
 def short_moment(moment: int | None) -> str:

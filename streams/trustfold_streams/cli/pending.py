@@ -7,7 +7,7 @@ import msgspec
 
 from trustfold_schemas.instants import DAY, HOUR, MINUTE
 from trustfold_streams.cli.options import Settings, json_option, moment_text, store_option
-from trustfold_streams.cli.output import console, plain, print_json, table
+from trustfold_streams.cli.output import console, plain, print_json, say, table
 
 
 @click.command()
@@ -30,7 +30,7 @@ def pending(settings: Settings, check: bool, as_json: bool) -> int:
             made["age_seconds"] = made.pop("age") / 1_000_000
             print_json(made)
     elif not waiting:
-        click.echo("nothing is pending")
+        say("nothing is pending")
     else:
         listed = table(
             f"{len(waiting):,} pending",
@@ -71,7 +71,7 @@ def sweep(settings: Settings, as_json: bool) -> int:
     if as_json:
         print_json({"abandoned": swept})
     else:
-        click.echo(f"{swept:,} traces closed as abandoned")
+        say(f"{swept:,} traces closed as abandoned")
     return 0
 
 

@@ -22,7 +22,7 @@ from trustfold_streams.cli.options import (
     store_option,
     subject_arguments,
 )
-from trustfold_streams.cli.output import console, plain, print_json, short_moment, table
+from trustfold_streams.cli.output import complain, console, plain, print_json, short_moment, table
 from trustfold_streams.embedded import EmbeddedStore
 from trustfold_streams.embedded.reader import Corrupt
 
@@ -77,7 +77,7 @@ def score(
         state = store.state(subject) if as_of is None else store.state_as_of(subject, as_of)
         now = _reading_moment(store, as_of, at)
     if state is None:
-        click.echo(f"trustfold: nothing is known of {shown(subject)}", err=True)
+        complain(f"nothing is known of {shown(subject)}")
         return 1
     if as_json:
         print_json(_score_json(state, now, as_of))

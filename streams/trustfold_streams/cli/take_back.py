@@ -18,7 +18,15 @@ from trustfold_streams.cli.options import (
     store_option,
     subject_arguments,
 )
-from trustfold_streams.cli.output import console, plain, print_json, short_moment, table
+from trustfold_streams.cli.output import (
+    complain,
+    console,
+    plain,
+    print_json,
+    say,
+    short_moment,
+    table,
+)
 
 DRY_RUN = click.option(
     "--dry-run", is_flag=True, help="Only show the score before and after; publish nothing."
@@ -53,7 +61,7 @@ def rollback(
             raise click.UsageError(f"--to {short_moment(to)} has not come yet")
         before = store.state(subject)
         if before is None:
-            click.echo(f"trustfold: nothing is known of {shown(subject)}", err=True)
+            complain(f"nothing is known of {shown(subject)}")
             return 1
         after: State | None
         if dry_run:
@@ -122,7 +130,7 @@ def _say(as_json: bool, done: str, trace_id: str) -> None:
     if as_json:
         print_json({done: trace_id})
     else:
-        click.echo(f"{done} trace {trace_id}")
+        say(f"{done} trace {trace_id}")
 
 
 def _print(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -91,9 +92,9 @@ def _print(findings: Sequence[Finding], count: int) -> None:
         key = (one.breaks_a_promise, one.setting, one.have, one.want, one.why)
         alike.setdefault(key, []).append(one)
     for (breaks, setting, have, want, why), ones in alike.items():
+        click.echo(f"{'WRONG' if breaks else 'note'}: {setting} is {have}, want {want}: {why}")
         places = ", ".join("the broker" if one.topic is None else one.topic for one in ones)
-        click.echo(f"{'wrong' if breaks else 'note'}: {places}")
-        click.echo(f"    {setting} is {have}, want {want}: {why}")
+        click.echo(textwrap.fill(places, 96, initial_indent="    of ", subsequent_indent="       "))
         for mend in dict.fromkeys(one.mend for one in ones):
             click.echo(f"    mend: {mend}")
     wrong = len({one.topic for one in findings if one.breaks_a_promise})

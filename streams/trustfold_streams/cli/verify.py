@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from trustfold_streams.cli.options import Settings, json_option, shown, store_option
-from trustfold_streams.cli.output import console, print_json, progress
+from trustfold_streams.cli.output import console, plain, print_json, progress, say
 from trustfold_streams.embedded.database import Mode
 from trustfold_streams.embedded.verify import Report
 
@@ -55,8 +55,8 @@ def verify(settings: Settings, anchor: str | None, repair: bool, as_json: bool) 
     else:
         if repaired is not None:
             for subject in repaired[0]:
-                click.echo(f"refolded the score of {shown(subject)}")
-            click.echo(f"repaired: {len(repaired[0]):,} scores, {repaired[1]:,} trace summaries")
+                say(f"refolded the score of {shown(subject)}")
+            say(f"repaired: {len(repaired[0]):,} scores, {repaired[1]:,} trace summaries")
         _print(report)
     return 0 if report.ok else 1
 
@@ -75,9 +75,7 @@ def _print(report: Report) -> None:
         verdict = f"{found} differences" if found else "ok"
         out.print(f"{proof:<13}{verdict:<16}{counted:<20}{claim}", markup=False)
     for finding in report.findings:
-        out.print(
-            f"difference in {finding.proof}: {finding.where}: {finding.difference}", markup=False
-        )
+        out.print(plain(f"difference in {finding.proof}: {finding.where}: {finding.difference}"))
     if report.findings_unnamed:
         out.print(f"... and {report.findings_unnamed:,} more differences")
     if report.anchor and report.ok:

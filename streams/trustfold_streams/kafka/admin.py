@@ -158,8 +158,9 @@ async def connected(settings: KafkaSettings) -> AsyncGenerator[Admin]:
                     await client.start()
                 except KafkaError as error:
                     raise BrokerUnreachableError(
-                        f"no broker answers at {settings.bootstrap}: "
-                        + ("; ".join(said) or str(error))
+                        f"no broker answers at {settings.bootstrap} "
+                        f"({settings.security.security_protocol}): "
+                        f"{'; '.join(said) or error}; start it, or name another"
                     ) from None
             yield Admin(client)
     except (TimeoutError, RequestTimedOutError):
@@ -183,7 +184,12 @@ def _heard() -> Generator[list[str]]:
 
     def hear(record: logging.LogRecord) -> bool:
         if record.levelno >= logging.WARNING:
-            said.append(record.getMessage())
+            # Some errors have a name and no text, such as a broker that hangs up on TLS.
+            args = record.args if isinstance(record.args, tuple) else ()
+            names = [
+                type(one).__name__ for one in args if isinstance(one, Exception) and not f"{one}"
+            ]
+            said.append(record.getMessage() + "".join(names))
         return record.levelno < logging.WARNING
 
     loggers = [logging.getLogger(name) for name in ("aiokafka", "aiokafka.conn")]

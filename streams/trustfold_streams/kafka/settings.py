@@ -173,8 +173,8 @@ def load(
         KafkaSettingsError: something cannot be used; names the place and the key.
     """
     table, origin = _from_file(config, environment)
-    security: dict[str, Any] = dict(table.get("security", {}))
-    _from_environment(table, security, environment)
+    table |= _from_environment(KafkaSettings, _VARIABLES, environment)
+    table |= _security(table.get("security", {}), environment)
     if store is not None:
         table["bootstrap"] = bootstrap_of(store)
     if "bootstrap" not in table:
@@ -182,9 +182,14 @@ def load(
             "no broker is named: give --store kafka://HOST:PORT, or bootstrap in [kafka] of the "
             f"file that {CONFIG_VARIABLE} names"
         )
-    if security:
-        table["security"] = security
-    return _checked(table, KafkaSettings, origin)
+    try:
+        return msgspec.convert(table, KafkaSettings)
+    except msgspec.ValidationError as error:
+        # What came from elsewhere was converted by itself, so that this is the file's.
+        said, _, where = str(error).partition(" - at `$")
+        key = "kafka" + where.rstrip("`").replace("[...]", "")
+        place = "" if origin is None else f"{origin}: "
+        raise KafkaSettingsError(f"{place}{key}: {said}") from None
 
 
 def bootstrap_of(store: str) -> str:
@@ -201,7 +206,7 @@ def bootstrap_of(store: str) -> str:
 def _from_file(
     config: Path | None, environment: Mapping[str, str]
 ) -> tuple[dict[str, Any], str | None]:
-    """What the file says of Kafka, checked by itself so that a wrong key is blamed on the file."""
+    """What the file says of Kafka, and how to name the file in an error."""
     named = environment.get(CONFIG_VARIABLE)
     path = config if config is not None else Path(named) if named else None
     if path is None:
@@ -217,44 +222,34 @@ def _from_file(
     if not isinstance(table, dict):
         raise KafkaSettingsError(f"{origin}: kafka must be a table, [kafka]")
     table = cast("dict[str, Any]", table)
-    # A broker may still come from elsewhere; every other key is judged where it stands.
-    _checked({"bootstrap": "localhost:9092", **table}, KafkaSettings, origin)
     return table, origin
 
 
-def _from_environment(
-    table: dict[str, Any], security: dict[str, Any], environment: Mapping[str, str]
-) -> None:
-    """Lay what the environment says over both; a variable that means nothing is an error."""
-    for field in msgspec.structs.fields(KafkaSettings):
-        variable = _VARIABLES.get(field.name)
-        if variable is not None and variable in environment:
-            table[field.name] = _converted(environment[variable], field.type, variable)
-    known = {f"{_SECURITY_PREFIX}{key.upper()}": key for key in Security.__struct_fields__}
+def _security(given: Any, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The key `security`, if there is anything to say: what the environment says is laid over."""
+    variables = {key: f"{_SECURITY_PREFIX}{key.upper()}" for key in Security.__struct_fields__}
+    known = [_VARIABLES["bootstrap"], *variables.values()]
     for variable in environment:
-        if variable.startswith(_SECURITY_PREFIX) and variable not in _VARIABLES.values():
-            if variable not in known:
-                raise KafkaSettingsError(
-                    f"{variable} in the environment is no setting; known are "
-                    + ", ".join([_VARIABLES["bootstrap"], *known])
-                )
-            security[known[variable]] = environment[variable]
+        if variable.startswith(_SECURITY_PREFIX) and variable not in known:
+            raise KafkaSettingsError(
+                f"{variable} in the environment is no setting; known are {', '.join(known)}"
+            )
+    said = _from_environment(Security, variables, environment)
+    if not said:
+        return {"security": given} if given else {}
+    return {"security": {**given, **said} if isinstance(given, dict) else given}
 
 
-def _converted(text: str, wanted: Any, variable: str) -> Any:
-    try:
-        return msgspec.convert(text, wanted, strict=False)
-    except msgspec.ValidationError as error:
-        raise KafkaSettingsError(f"{variable}={text} in the environment: {error}") from None
-
-
-def _checked(
-    table: Mapping[str, Any], wanted: type[KafkaSettings], origin: str | None
-) -> KafkaSettings:
-    try:
-        return msgspec.convert(table, wanted)
-    except msgspec.ValidationError as error:
-        said, _, where = str(error).partition(" - at `$")
-        key = "kafka" + where.rstrip("`").replace("[...]", "")
-        place = "" if origin is None else f"{origin}: "
-        raise KafkaSettingsError(f"{place}{key}: {said}") from None
+def _from_environment(
+    kind: type[Struct], variables: Mapping[str, str], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """The fields of a struct that variables set, each judged by itself."""
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        variable = variables.get(field.name)
+        if variable is not None and variable in environment:
+            try:
+                found[field.name] = msgspec.convert(environment[variable], field.type, strict=False)
+            except msgspec.ValidationError as error:
+                raise KafkaSettingsError(f"{variable} in the environment: {error}") from None
+    return found

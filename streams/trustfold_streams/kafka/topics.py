@@ -386,18 +386,19 @@ def _of_replicas(
     settings: KafkaSettings,
     nodes: Sequence[int],
 ) -> Iterator[Finding]:
-    wanted = max(3, _replication(settings, nodes)) if state.replication == 1 else 0
-    wanted = max(wanted, settings.replication or 0)
+    # On a lone node there is nothing to mend in a topic: the node itself is the finding.
+    wanted = min(3, len(nodes)) if settings.replication is None else settings.replication
+    wanted = max(wanted, 2 if len(nodes) > 1 else 1)
     if state.replication < wanted:
         yield Finding(
             topic=name,
             setting="replication",
             have=str(state.replication),
             want=str(wanted),
-            why="with one disk lost its records are lost"
+            why="the disk of one node lost, its records are lost"
             if state.replication == 1
             else "fewer copies than were asked for",
-            mend=f"{wanted} nodes, and kafka-reassign-partitions.sh to spread it over them",
+            mend="kafka-reassign-partitions.sh spreads it over more nodes",
             breaks_a_promise=False,
         )
     insync = configs.get("min.insync.replicas", "1")
@@ -419,6 +420,16 @@ def _of_the_broker(
     nodes: Sequence[int], configs: Mapping[str, Mapping[str, str]]
 ) -> Iterator[Finding]:
     alone = len(nodes) == 1
+    if alone:
+        yield Finding(
+            topic=None,
+            setting="nodes",
+            have="1",
+            want="3",
+            why="every record is there once, replication 1: the disk lost, all is lost",
+            mend="three nodes, replication 3, min.insync.replicas=2",
+            breaks_a_promise=False,
+        )
     for node in map(str, nodes):
         for advice in ADVICE:
             have = configs[node].get(advice.key)
