@@ -23,7 +23,7 @@ run: .venv/run.stamp  ## a first month of an agent: ingest it, read its scores, 
 	@mkdir -p .run
 	@rm -f $(STORE) $(STORE)-shm $(STORE)-wal
 	$(BIN)/trustfold ingest examples/first_month.jsonl --store $(STORE) --medians-first
-	$(BIN)/trustfold scores --store $(STORE)
+	$(BIN)/trustfold scores --store $(STORE) --at 2026-02-01T00:00:00Z
 	$(BIN)/trustfold score fs_write 'fs_write:~/notes/*' --store $(STORE) --at 2026-02-01T00:00:00Z
 	$(BIN)/trustfold score fs_write 'fs_write:~/notes/*' --store $(STORE) --at 2026-04-01T00:00:00Z
 	$(BIN)/trustfold verify --store $(STORE)

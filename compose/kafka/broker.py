@@ -194,7 +194,8 @@ class Broker:
 
     def _last_words(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join([*lines[-15:], f"(the end of {self.log})"])
+        told = [line for line in lines if not line.startswith("\tat ")]
+        return "\n".join([*told[-15:], f"(the end of {self.log}, without its stack traces)"])
 
     def _need_pid(self) -> int:
         if (pid := self.pid) is None:
@@ -207,14 +208,15 @@ class Broker:
             os.kill(pid, number)
 
     def _gone(self, pid: int, seconds: float) -> bool:
+        if self._process is not None and self._process.pid == pid:
+            # A child stays in the process table until somebody waits for it.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+            return self._process.returncode is not None
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self._process is not None:
-                self._process.poll()  # a child that nobody waits for stays in the process table
-            if self.pid != pid:
-                return True
+        while self.pid == pid and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
-        return False
+        return self.pid != pid
 
 
 # ---- settings --------------------------------------------------------------------------------

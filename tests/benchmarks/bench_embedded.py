@@ -141,7 +141,7 @@ def _ingest(path: Path, size: int) -> None:
     with EmbeddedStore.open(path) as store, collector_off():
         tenth = max(1_000, size // 10)
         while some := list(islice(documents, tenth)):
-            seconds = _timed(lambda: store.ingest(some))  # noqa: B023
+            seconds = _timed(lambda: store.ingest(some))
             rates.append(len(some) / seconds)
         rare = _rare_subject(store, size)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -13,14 +13,14 @@ from trustfold_schemas.scores import content_digest
 
 @given(tame_histories())
 def test_tame_histories_equal_the_batch_oracle(history: list[Draft]) -> None:
-    """Without facts that exclude each other, the ledger sums to what a batch over all facts gives."""
+    """Without facts that exclude each other, the ledger sums to what a batch over all gives."""
     facts = told(history)
     assert run(facts).sums() == batch(facts)
 
 
 @given(wild_histories())
 def test_wild_histories_equal_the_batch_oracle(history: list[Draft]) -> None:
-    """With conflicts, late steps, foreign scopes and future events the sums are the oracle's too."""
+    """With conflicts, late steps, foreign scopes and future events they are the oracle's too."""
     facts = told(history)
     assert run(facts).sums() == batch(facts)
 
@@ -46,7 +46,7 @@ def test_any_order_and_repetition_gives_the_same_digests(data: st.DataObject) ->
 
 @given(wild_histories())
 def test_entries_name_themselves_once(history: list[Draft]) -> None:
-    """No two entries of a ledger have the same entry_id, and revisions count from 1 without gaps."""
+    """No two entries have the same entry_id, and revisions count from 1 without gaps."""
     ledger = run(told(history)).ledger
     assert len({entry.entry_id for entry in ledger}) == len(ledger)
     revisions: dict[object, int] = {}

@@ -177,11 +177,15 @@ def snapshot(connection: sqlite3.Connection) -> Generator[None]:
         connection.rollback()
 
 
+def _any_text(text: bytes) -> str:
+    return text.decode(errors="surrogateescape")
+
+
 @contextlib.contextmanager
 def any_text(connection: sqlite3.Connection) -> Generator[None]:
     """Read text that is not UTF-8 as well, so that its row can be named; it equals no UTF-8."""
     before = connection.text_factory
-    connection.text_factory = lambda text: text.decode(errors="surrogateescape")
+    connection.text_factory = _any_text
     try:
         yield
     finally:

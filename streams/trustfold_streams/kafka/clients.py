@@ -61,7 +61,7 @@ def new_consumer(
     )
 
 
-def record_of(record: ConsumerRecord[Any, Any]) -> Record:
+def record_of(record: ConsumerRecord) -> Record:
     """A client's record as ours."""
     return Record(
         record.topic,
@@ -148,6 +148,6 @@ async def ends(
     return made
 
 
-def headers_of(record: ConsumerRecord[Any, Any]) -> Headers:
+def headers_of(record: ConsumerRecord) -> Headers:
     """A record's headers."""
     return tuple(record.headers)

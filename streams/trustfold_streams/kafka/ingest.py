@@ -69,7 +69,7 @@ def admitted(record: Record, topic: InputTopic, settings: KafkaSettings) -> Outp
     )
 
 
-class IngestStage(ConsumerRebalanceListener):  # type: ignore[misc]
+class IngestStage(ConsumerRebalanceListener):
     """One worker's member of the ingest group: poll, admit, send, await, commit."""
 
     name = "ingest"
@@ -84,7 +84,7 @@ class IngestStage(ConsumerRebalanceListener):  # type: ignore[misc]
         self._settings = settings
         self._clock = clock
         self._hook = hook
-        self._topics = {settings.topic(topic): topic for topic in INPUTS}
+        self._topics: dict[str, InputTopic] = {settings.topic(topic): topic for topic in INPUTS}
         self._consumer: AIOKafkaConsumer | None = None
         self._producer: AIOKafkaProducer | None = None
         self._running: asyncio.Task[None] | None = None

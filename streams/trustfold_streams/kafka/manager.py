@@ -25,7 +25,7 @@ STALLED_SECONDS = 60.0
 REBALANCE_TIMEOUT_MS = 30_000
 
 
-class TaskManager(ConsumerRebalanceListener):  # type: ignore[misc]
+class TaskManager(ConsumerRebalanceListener):
     """Turns a group's assignments into partition tasks.
 
     `failed` ends with the first error of any of them, or of the listener, whose exceptions the

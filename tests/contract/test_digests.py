@@ -1,0 +1,65 @@
+"""Every store comes to the digests of the pure law, whatever arrives in whatever order."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.contract.stores import StoreFactory, eventually
+from tests.embedded.feeding import by_one_owner
+from tests.laws.runs import run
+from tests.oracles.histories import Draft, rearranged, tame_histories, told
+from trustfold_schemas.scores import content_digest
+from trustfold_schemas.subject import Subject
+
+EXAMPLES = 15
+"""Each example makes a store of its own."""
+
+
+def by_the_law(history: list[Draft]) -> dict[Subject, str]:
+    """What the laws alone make of a history."""
+    states = run(told(by_one_owner(history))).states
+    return {subject: content_digest(state) for subject, state in states.items()}
+
+
+def documents(history: list[Draft]) -> list[bytes]:
+    """The documents of a history."""
+    return [msgspec.json.encode(event) for *_, event in history]
+
+
+@settings(max_examples=EXAMPLES)
+@given(history=tame_histories())
+def test_a_store_comes_to_the_digests_of_the_law(
+    store_factory: StoreFactory, history: list[Draft]
+) -> None:
+    """A history without exclusive facts, ingested as raw documents, gives the law's digests."""
+
+    async def story() -> None:
+        async with store_factory() as world:
+            await world.ingest(documents(history))
+            expected = by_the_law(history)
+            await eventually(world.digests, lambda seen: seen == expected)
+
+    asyncio.run(story())
+
+
+@settings(max_examples=EXAMPLES)
+@given(history=tame_histories(), data=st.data())
+def test_order_repetition_and_batches_leave_no_mark(
+    store_factory: StoreFactory, history: list[Draft], data: st.DataObject
+) -> None:
+    """The same history told otherwise, in pieces and with repetitions, gives the same digests."""
+    other = data.draw(rearranged(history))
+    cut = data.draw(st.integers(0, len(other)))
+
+    async def story() -> None:
+        async with store_factory() as world:
+            for some in (other[:cut], other[cut:]):
+                await world.ingest(documents(some))
+            expected = by_the_law(history)
+            await eventually(world.digests, lambda seen: seen == expected)
+
+    asyncio.run(story())
