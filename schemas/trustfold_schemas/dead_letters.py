@@ -42,6 +42,8 @@ class Reason(StrEnum):
     """Its neuron has its initial evidence already."""
     ALREADY_SET = "already_set"
     """A median for this (scope, effect, effective_at) holds already."""
+    STALE_VERSION = "stale_version"
+    """It replaces a version of a threshold or declaration that is not the one in force."""
     STEP_CONFLICT = "step_conflict"
     """Its step id is known with other content."""
     UNLISTED_STEP = "unlisted_step"

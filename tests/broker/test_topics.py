@@ -16,14 +16,16 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from compose.kafka.broker import free_port
 from tests.broker.running import Running
 from trustfold_streams.cli.front import run
-from trustfold_streams.kafka import admin, topics
+from trustfold_streams.kafka import admin, topic_rules, topics
 from trustfold_streams.kafka.errors import BrokerUnreachableError
 from trustfold_streams.kafka.settings import KafkaSettings
-from trustfold_streams.kafka.topics import DAY_MS, MEBIBYTE, Finding
+from trustfold_streams.kafka.topic_rules import DAY_MS, MEBIBYTE
+from trustfold_streams.kafka.topics import Finding
 
 broker_test = pytest.mark.broker
 
 PARTITIONS = 2
+SECONDS_MAX = 30.0
 
 WRONG: Mapping[str, str] = {
     "retention.ms": "3600000",
@@ -76,13 +78,31 @@ def administer(bootstrap: str, work: Callable[[Any], Awaitable[Any]]) -> Any:
     return asyncio.run(done())
 
 
-def alter(settings: KafkaSettings, configs: Mapping[str, Mapping[str, str]]) -> None:
-    """Set exactly these settings of topics."""
+def alter(settings: KafkaSettings, name: str, **changed: str) -> None:
+    """Change settings of a topic (with `_` for `.`), leaving the others as they were created."""
+    rules = topics.declared(settings)[settings.topic(name)].rules
+    made = {rule.key: rule.create for rule in rules}
+    made |= {key.replace("_", "."): value for key, value in changed.items()}
+    alter_all(settings, {settings.topic(name): made})
+
+
+def alter_all(settings: KafkaSettings, configs: Mapping[str, Mapping[str, str]]) -> None:
+    """Set exactly these settings of topics, and wait until the broker tells of them."""
     wanted = [
         ConfigResource(ConfigResourceType.TOPIC, name, dict(of)) for name, of in configs.items()
     ]
     for answer in administer(settings.bootstrap, lambda client: client.alter_configs(wanted)):
         assert [code for code, *_ in answer.resources if code] == []
+
+    async def seen() -> None:
+        async with admin.connected(settings) as asked, asyncio.timeout(SECONDS_MAX):
+            while True:
+                have = await asked.topic_configs(configs)
+                if all(of.items() <= have[name].items() for name, of in configs.items()):
+                    return
+                await asyncio.sleep(0.02)
+
+    asyncio.run(seen())
 
 
 def check(settings: KafkaSettings) -> list[Finding]:
@@ -110,7 +130,7 @@ def test_what_is_created_is_right(settings: KafkaSettings) -> None:
 def test_create_twice_is_create_once(settings: KafkaSettings) -> None:
     """A second `create` makes nothing and changes nothing, be it wrong or right."""
     asyncio.run(topics.create(settings))
-    alter(settings, {settings.topic("facts"): {"retention.ms": "1000"}})
+    alter(settings, "facts", retention_ms="1000")
     before = check(settings)
     assert asyncio.run(topics.create(settings)) == []
     assert check(settings) == before != []
@@ -120,7 +140,7 @@ def test_create_twice_is_create_once(settings: KafkaSettings) -> None:
 def test_two_creates_at_once_are_one(settings: KafkaSettings) -> None:
     """Workers that start together may both create: each topic is made once, and neither fails."""
 
-    async def both() -> list[list[str]]:
+    async def both() -> tuple[list[str], list[str]]:
         return await asyncio.gather(topics.create(settings), topics.create(settings))
 
     one, other = asyncio.run(both())
@@ -152,7 +172,7 @@ def test_the_largest_records_fit(settings: KafkaSettings) -> None:
             await producer.send_and_wait(
                 settings.topic("trace-closed"), bytes(MEBIBYTE), b"t" * 256, headers=headers
             )
-            for name in topics.LARGE:
+            for name in topic_rules.LARGE:
                 await producer.send_and_wait(settings.topic(name), bytes(7 * MEBIBYTE), b"key")
         finally:
             await producer.stop()
@@ -185,7 +205,7 @@ def test_check_names_every_wrong_setting_and_how_to_mend_it(settings: KafkaSetti
         }
         for name, topic in declared.items()
     }
-    alter(settings, broken)
+    alter_all(settings, broken)
     findings = check(settings)
     assert places(findings) == {
         (name, rule.key) for name, topic in declared.items() for rule in topic.rules
@@ -196,7 +216,7 @@ def test_check_names_every_wrong_setting_and_how_to_mend_it(settings: KafkaSetti
         told = re.search(r"--entity-name (\S+) --add-config (\S+)=(\S+)$", one.mend)
         assert told, one.mend
         mended.setdefault(told.group(1), {})[told.group(2)] = told.group(3)
-    alter(settings, mended)
+    alter_all(settings, mended)
     assert check(settings) == []
 
 
@@ -206,15 +226,8 @@ def test_input_topics_may_not_take_what_no_dead_letter_could_hold(
 ) -> None:
     """A limit of message size far over an event's is wrong too: its refusal could not be kept."""
     asyncio.run(topics.create(settings))
+    alter(settings, "step", max_message_bytes=str(16 * MEBIBYTE))
     name = settings.topic("step")
-    rules = topics.declared(settings)[name].rules
-    alter(
-        settings,
-        {
-            name: {rule.key: rule.create for rule in rules}
-            | {"max.message.bytes": str(16 * MEBIBYTE)}
-        },
-    )
     [found] = check(settings)
     assert (found.topic, found.setting, found.have) == (name, "max.message.bytes", "16777216")
     assert "at most 4194304" in found.want
@@ -222,7 +235,7 @@ def test_input_topics_may_not_take_what_no_dead_letter_could_hold(
 
 @broker_test
 def test_check_counts_partitions_where_they_matter(settings: KafkaSettings) -> None:
-    """Input topics may have any number; the pipeline's own must have theirs, logs of one order 1."""
+    """Input topics may have any number; the pipeline's own have theirs, and some must have one."""
     counts = {"trace-closed": 5, "facts": 5, "scores": 1, "progress": 2, "policy": 2}
     declared = topics.declared(settings)
     made = [
@@ -249,11 +262,8 @@ def test_check_counts_partitions_where_they_matter(settings: KafkaSettings) -> N
 def test_writing_that_can_never_succeed_is_found(settings: KafkaSettings) -> None:
     """A topic that wants more replicas in step than it has is wrong before anybody writes."""
     asyncio.run(topics.create(settings))
+    alter(settings, "ledger", min_insync_replicas="2")
     name = settings.topic("ledger")
-    rules = topics.declared(settings)[name].rules
-    alter(
-        settings, {name: {rule.key: rule.create for rule in rules} | {"min.insync.replicas": "2"}}
-    )
     [found] = check(settings)
     assert (found.topic, found.setting, found.have) == (name, "min.insync.replicas", "2")
     assert found.breaks_a_promise
@@ -274,7 +284,7 @@ def test_a_lone_node_is_a_note(broker: Running, settings: KafkaSettings) -> None
             return (await asked.node_configs(await asked.nodes()))["1"]
 
     known = asyncio.run(configs())
-    assert {one.key for one in topics.ADVICE} <= set(known)
+    assert {one.key for one in topic_rules.ADVICE} <= set(known)
     assert known["controlled.shutdown.enable"] == "false"
 
 
@@ -304,7 +314,7 @@ def test_the_command_speaks_json(
     code, said = trustfold("create", "--json")
     assert code == 0
     assert sorted(json.loads(said)["created"]) == sorted(topics.declared(settings))
-    alter(settings, {settings.topic("watch"): {"cleanup.policy": "compact"}})
+    alter(settings, "watch", cleanup_policy="compact")
     code, said = trustfold("check", "--json")
     assert code == 1
     [found] = [one for one in map(json.loads, said.splitlines()) if one["breaks_a_promise"]]

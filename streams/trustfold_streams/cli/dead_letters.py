@@ -18,17 +18,19 @@ from trustfold_streams.embedded.dead_letters import StoredDeadLetter
 @click.group("dead-letters", invoke_without_command=True)
 @click.option("--check", is_flag=True, help="Exit 1 if there are any.")
 @store_option
+@json_option
 @click.pass_context
-def dead_letters(context: click.Context, check: bool) -> int:
+def dead_letters(context: click.Context, check: bool, as_json: bool) -> int:
     """What was refused or could not be used, with its reason and its original bytes.
 
     Without a sub-command, lists them.
     """
     if context.invoked_subcommand is not None:
-        if check:
-            raise click.UsageError("--check goes with `dead-letters list`, or with none")
+        if check or as_json:
+            name = "--check" if check else "--json"
+            raise click.UsageError(f"{name} stands after the sub-command, or with none")
         return 0
-    return int(context.invoke(list_letters, check=check) or 0)
+    return int(context.invoke(list_letters, check=check, as_json=as_json) or 0)
 
 
 @dead_letters.command("list")

@@ -27,6 +27,7 @@ from trustfold_projections.laws.correlation.abandoned import (
     SERVICE_SOURCE,
     abandoned_close,
 )
+from trustfold_projections.laws.correlation.singles import PolicyState
 from trustfold_projections.laws.fold import fold, refold
 from trustfold_schemas.errors import EventRefused
 from trustfold_schemas.events import Event
@@ -36,7 +37,7 @@ from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import record_of
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock
-from trustfold_streams.embedded import dead_letters, rows
+from trustfold_streams.embedded import dead_letters, rows, thresholds
 from trustfold_streams.embedded.database import transaction
 from trustfold_streams.embedded.memory import HeldKey, HeldSubject, Memory, entries_of, note
 from trustfold_streams.embedded.receipts import Counted, Document, Receipt
@@ -197,6 +198,8 @@ class _Batch:
         self.memory.chain = row[-1]
         self.memory.last_recorded = fact.recorded
         self.facts[fact.recorded] = row
+        if isinstance(held.state, PolicyState):
+            thresholds.apply(self.connection, fact, held.state.version)
         note(held, fact.recorded)
         self.keys[key] = held
 

@@ -36,7 +36,9 @@ from trustfold_streams.kafka.task import GATHER_SECONDS, RECORDS_MAX, Hook, no_h
 
 log = logging.getLogger("trustfold.kafka.ingest")
 
-INPUTS = tuple(topic for topic in INPUT_TOPICS if topic not in ("policy", "cost-median"))
+INPUTS: tuple[InputTopic, ...] = tuple(
+    topic for topic in INPUT_TOPICS if topic not in ("policy", "cost-median")
+)
 """The input topics that become facts; the other two are logs of their own."""
 
 

@@ -85,6 +85,7 @@ _VARIABLES = {
 }
 
 _HOST_PORT = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
+_PLACE = re.compile(r" - at (?:`key` in )?`\$(?P<path>.*)`$")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{0,128}")
 
 
@@ -186,8 +187,8 @@ def load(
         return msgspec.convert(table, KafkaSettings)
     except msgspec.ValidationError as error:
         # What came from elsewhere was converted by itself, so that this is the file's.
-        said, _, where = str(error).partition(" - at `$")
-        key = "kafka" + where.rstrip("`").replace("[...]", "")
+        said, where = _PLACE.sub("", str(error)), _PLACE.search(str(error))
+        key = "kafka" + (where["path"].replace("[...]", "") if where else "")
         place = "" if origin is None else f"{origin}: "
         raise KafkaSettingsError(f"{place}{key}: {said}") from None
 

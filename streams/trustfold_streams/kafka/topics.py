@@ -1,13 +1,13 @@
-"""The topics: what each must be like, creating what is missing, and finding what is wrong.
+"""The topics: creating what is missing, and finding what is wrong.
 
-A rule stands here with the promise it keeps, since a worker refuses to start when one is broken.
-How topics are filled is the business of the stages; what they are called, of `settings`.
+What each must be like stands in `topic_rules`; what they are called, in `settings`; how they are
+filled is the business of the stages.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -15,119 +15,10 @@ from msgspec import Struct
 from trustfold_streams.kafka.admin import Admin, NewTopic, TopicState, connected
 from trustfold_streams.kafka.errors import BrokerSlowError
 from trustfold_streams.kafka.settings import INPUT_TOPICS, KafkaSettings
+from trustfold_streams.kafka.topic_rules import ADVICE, DAY_MS, OWN_TOPICS, SINGLE, Rule, rules_of
 
 READY_LOOKS_MAX: Final = 150
 READY_LOOK_SECONDS: Final = 0.2
-UNLIMITED: Final = -1
-
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
-MEBIBYTE: Final = 1 << 20
-
-OWN_TOPICS: Final = (
-    "facts",
-    "ledger",
-    "scores",
-    "traces",
-    "decisions",
-    "synapse",
-    "watch",
-    "progress",
-    "dead-letters",
-)
-SINGLE: Final = frozenset({"policy", "cost-median", "progress"})
-"""Topics of one partition: their records have one order."""
-
-KEPT_FOR_EVER: Final = frozenset({"facts", "ledger", "policy", "cost-median", "decisions"})
-COMPACTED: Final = frozenset({"scores", "traces", "synapse", "progress"})
-RECORDED_BY_THE_LOG: Final = frozenset({"facts", "policy", "cost-median"})
-LARGE: Final = frozenset({"facts", "ledger", "traces", "scores", "dead-letters"})
-
-
-class Rule(Struct, frozen=True):
-    """What one setting must be, and why.
-
-    Either `exactly` or the bounds hold; -1, which Kafka reads as no limit, is over every `least`.
-    `create` is what a new topic gets. A `grave` rule keeps a promise; another one saves work.
-    """
-
-    key: str
-    create: str
-    why: str
-    exactly: str | None = None
-    least: int | None = None
-    most: int | None = None
-    grave: bool = True
-
-    def holds(self, have: str) -> bool:
-        """Whether a value keeps the rule."""
-        if self.exactly is not None:
-            return have == self.exactly
-        try:
-            number = int(have)
-        except ValueError:
-            return False
-        if number == UNLIMITED:
-            return self.most is None
-        return (self.least is None or number >= self.least) and (
-            self.most is None or number <= self.most
-        )
-
-    @property
-    def want(self) -> str:
-        """The rule in words."""
-        if self.exactly is not None:
-            return self.exactly
-        bounds = (
-            None if self.least is None else f"at least {self.least}",
-            None if self.most is None else f"at most {self.most}",
-        )
-        return ", ".join(bound for bound in bounds if bound)
-
-
-class Advice(Struct, frozen=True):
-    """A broker's setting that should not be `wrong`; `alone`: only on a lone node, or never there.
-
-    It may be the operator's considered choice, so it stops nobody.
-    """
-
-    key: str
-    wrong: str
-    want: str
-    why: str
-    alone: bool | None = None
-
-
-ADVICE: Final = (
-    Advice(
-        "controlled.shutdown.enable",
-        "true",
-        "false",
-        "a lone node stopped under load reports transactions as committed whose markers are "
-        "missing (KAFKA-20734); three nodes are safe with it",
-        alone=True,
-    ),
-    Advice(
-        "auto.create.topics.enable",
-        "true",
-        "false",
-        "a misspelled topic would spring up with the wrong settings",
-    ),
-    Advice(
-        "transaction.state.log.replication.factor",
-        "1",
-        "3",
-        "the end of one node would be the end of all transactions",
-        alone=False,
-    ),
-    Advice(
-        "offsets.topic.replication.factor",
-        "1",
-        "3",
-        "the end of one node would be the end of the groups",
-        alone=False,
-    ),
-)
 
 
 class Topic(Struct, frozen=True):
@@ -165,7 +56,7 @@ def declared(settings: KafkaSettings) -> dict[str, Topic]:
         wanted = 1 if name in SINGLE else settings.partitions
         free = name in INPUT_TOPICS and name not in SINGLE
         full = settings.topic(name)
-        rules = tuple(_rules(name, settings.memory_days * DAY_MS))
+        rules = tuple(rules_of(name, settings.memory_days * DAY_MS))
         made[full] = Topic(full, None if free else wanted, wanted, rules)
     return made
 
@@ -233,97 +124,6 @@ async def _ready(admin: Admin, names: Sequence[str]) -> None:
         f"created, but not usable (or not ours to describe) after "
         f"{READY_LOOKS_MAX * READY_LOOK_SECONDS:.0f} s: {', '.join(waiting)}"
     )
-
-
-# ---- rules -----------------------------------------------------------------------------------
-
-
-def _rules(name: str, memory_ms: int) -> Iterator[Rule]:
-    if name in COMPACTED:
-        yield Rule(
-            "cleanup.policy",
-            "compact",
-            "the latest record of every key is the state; time or size must never remove it",
-            exactly="compact",
-        )
-        yield Rule(
-            "delete.retention.ms",
-            str(DAY_MS),
-            "a reader slower than this misses that a key was removed",
-            least=HOUR_MS,
-        )
-        yield Rule(
-            "segment.ms",
-            str(HOUR_MS),
-            "only closed segments are compacted, and a restore reads all that is not",
-            most=DAY_MS,
-            grave=False,
-        )
-    else:
-        yield Rule(
-            "cleanup.policy",
-            "delete",
-            "compaction would keep only the last record of each key",
-            exactly="delete",
-        )
-        yield from _retention(name, memory_ms)
-    if name in RECORDED_BY_THE_LOG:
-        yield Rule(
-            "message.timestamp.type",
-            "LogAppendTime",
-            "recorded is assigned by the log, never by a publisher",
-            exactly="LogAppendTime",
-        )
-    yield from _sizes(name)
-    yield Rule(
-        "unclean.leader.election.enable",
-        "false",
-        "a leader that has not all records would lose acknowledged ones",
-        exactly="false",
-    )
-
-
-def _retention(name: str, memory_ms: int) -> Iterator[Rule]:
-    if name in KEPT_FOR_EVER:
-        yield Rule(
-            "retention.ms",
-            str(UNLIMITED),
-            "it is kept for ever: scores as of then are derived from it",
-            exactly=str(UNLIMITED),
-        )
-    else:
-        yield Rule(
-            "retention.ms",
-            str(UNLIMITED),
-            "what the memory of traces still admits must still be there to be read",
-            least=memory_ms,
-        )
-    yield Rule(
-        "retention.bytes",
-        str(UNLIMITED),
-        "a limit of size removes records that nobody has read",
-        exactly=str(UNLIMITED),
-    )
-
-
-def _sizes(name: str) -> Iterator[Rule]:
-    if name in LARGE:
-        yield Rule(
-            "max.message.bytes",
-            str(8 * MEBIBYTE),
-            "an envelope, a trace's state or the bytes of a dead letter must fit",
-            least=8 * MEBIBYTE,
-        )
-    elif name in INPUT_TOPICS:
-        # Kafka's own limit is the largest legal event and 12 bytes, so that it does not fit.
-        yield Rule(
-            "max.message.bytes",
-            str(2 * MEBIBYTE),
-            "an event of 1 MiB must fit with its headers, and what is too large for an event "
-            "must still fit into a dead letter",
-            least=2 * MEBIBYTE,
-            most=4 * MEBIBYTE,
-        )
 
 
 def _replicated(replication: int) -> dict[str, str]:
@@ -450,8 +250,3 @@ def _alter(topic: str, key: str, value: str) -> str:
         f"kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics "
         f"--entity-name {topic} --add-config {key}={value}"
     )
-
-
-def grave(findings: Iterable[Finding]) -> list[Finding]:
-    """Those under which a promise would be broken."""
-    return [finding for finding in findings if finding.breaks_a_promise]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from trustfold_projections.laws.correlation.knowledge import TraceState
 from trustfold_projections.laws.correlation.outcome import Outcome
 from trustfold_projections.laws.correlation.singles import (
+    PolicyState,
     RollbackState,
     SeenState,
     correlate_median,
@@ -44,7 +45,7 @@ class Key(NamedTuple):
     name: str
 
 
-KeyState = TraceState | RollbackState | SeenState
+KeyState = TraceState | RollbackState | PolicyState | SeenState
 
 
 def key_of(event: Event) -> Key:
@@ -89,6 +90,8 @@ def new_state(key: Key) -> KeyState:
     """What is known of a key of which nothing is known."""
     if key.kind == "trace":
         return TraceState(trace_id=key.name)
+    if key.kind == "policy":
+        return PolicyState()
     return RollbackState() if key.kind == "rollback" else SeenState()
 
 
@@ -100,12 +103,12 @@ def correlate(
         return correlate_trace(state, fact, medians, memory)
     if isinstance(state, RollbackState):
         return correlate_rollback(state, fact, memory)
+    if isinstance(state, PolicyState):
+        return correlate_policy(state, fact)
     event = fact.event
     if isinstance(event, SelfPlayCompletedEvent):
         return correlate_self_play(state, fact, memory)
     if isinstance(event, NeuronSynthesizedEvent):
         return correlate_synthesis(state, fact, memory)
-    if isinstance(event, CostMedianEvent):
-        return correlate_median(state, fact, medians)
-    assert isinstance(event, PolicyEvent)
-    return correlate_policy(state, fact)
+    assert isinstance(event, CostMedianEvent)
+    return correlate_median(state, fact, medians)

@@ -8,7 +8,7 @@ import msgspec
 
 from trustfold_projections.laws.correlation.dispatch import Key, KeyState, new_state
 from trustfold_projections.laws.correlation.knowledge import TraceState
-from trustfold_projections.laws.correlation.singles import RollbackState, SeenState
+from trustfold_projections.laws.correlation.singles import PolicyState, RollbackState, SeenState
 from trustfold_schemas.facts import Content
 
 
@@ -29,7 +29,7 @@ def _decoded(wanted: type, value: Any) -> object:
 _OUT = msgspec.msgpack.Encoder(enc_hook=_encoded)
 _IN: dict[type, msgspec.msgpack.Decoder[Any]] = {
     kind: msgspec.msgpack.Decoder(kind, dec_hook=_decoded)
-    for kind in (TraceState, RollbackState, SeenState)
+    for kind in (TraceState, RollbackState, PolicyState, SeenState)
 }
 _KEY = msgspec.json.Decoder(Key)
 

@@ -37,6 +37,13 @@ class SeenState(Struct, gc=False, kw_only=True):
     """Scope -> the event id of the synthesis that holds."""
 
 
+class PolicyState(Struct, gc=False, kw_only=True):
+    """What is known of one threshold, declaration, mode, or of the revocations."""
+
+    seen: SeenIds = msgspec.field(default_factory=dict)
+    version: int = 0
+
+
 class RollbackState(Struct, gc=False, kw_only=True):
     """What is known of one subject's rollbacks: id -> still in force."""
 
@@ -144,12 +151,25 @@ def correlate_median(state: SeenState, fact: Fact, medians: MedianTable) -> Outc
     return Outcome(Verdict.ACCEPTED, remembered=True)
 
 
-def correlate_policy(state: SeenState, fact: Fact) -> Outcome:
-    """An event of the log `policy`: it moves no score; folding it is the policy's business."""
+def correlate_policy(state: PolicyState, fact: Fact) -> Outcome:
+    """An event of the log `policy`: it moves no score, but makes a new version of its subject.
+
+    One that names the version it replaces is refused unless that one is in force (SPEC 5).
+    Nothing set yet is version 0; a removal is a version too.
+    """
     turned_away = at_the_door(state.seen, fact, None)
     if turned_away is not None:
         return turned_away
+    expected = getattr(fact.event.data, "expected_version", None)  # type: ignore[attr-defined]
+    if expected is not None and expected != state.version:
+        return refused(
+            fact,
+            Reason.STALE_VERSION,
+            f"Expected to replace version {state.version}, got {expected} "
+            "- at `$.data.expected_version`",
+        )
     remember(state.seen, fact)
+    state.version += 1
     return Outcome(Verdict.ACCEPTED, remembered=True)
 
 

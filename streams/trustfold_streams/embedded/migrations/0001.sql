@@ -113,6 +113,37 @@ CREATE TABLE traces (
 
 CREATE INDEX traces_open ON traces (last_recorded) WHERE folded IS NULL;
 
+-- What the log `policy` has set, as it is now; derived from the facts, as scores are.
+CREATE TABLE thresholds (
+    effect                TEXT    NOT NULL,
+    risk_band             TEXT    NOT NULL,
+    min_score_ppm         INTEGER NOT NULL,
+    min_samples           INTEGER NOT NULL,
+    min_grants            INTEGER NOT NULL,
+    min_approval_rate_ppm INTEGER NOT NULL,
+    cap_autonomy          TEXT,
+    version               INTEGER NOT NULL,
+    recorded              INTEGER NOT NULL,
+    PRIMARY KEY (effect, risk_band)
+) STRICT, WITHOUT ROWID;
+
+-- Verdicts, recorded before they are given. The policy writes them; it comes with a later version,
+-- and finds its table in every store.
+CREATE TABLE decisions (
+    decision_id TEXT    PRIMARY KEY,
+    recorded    INTEGER NOT NULL,
+    subject_id  INTEGER NOT NULL,
+    trace_id    TEXT    NOT NULL,
+    step_id     TEXT    NOT NULL,
+    verdict     TEXT    NOT NULL,
+    grounds     TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER decisions_stay BEFORE UPDATE ON decisions
+BEGIN SELECT RAISE(ABORT, 'decisions are append-only'); END;
+CREATE TRIGGER decisions_are_kept BEFORE DELETE ON decisions
+BEGIN SELECT RAISE(ABORT, 'decisions are append-only'); END;
+
 -- What was refused or could not be used: one row per distinct bytes and reason, with its
 -- publisher's stamp, so that a replay speaks in the same role; `seal` is the SHA-256 of reason,
 -- stamp and bytes. `replayed` is the moment at which it was taken in after all, `replayed_as` the
