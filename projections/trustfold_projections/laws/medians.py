@@ -33,6 +33,11 @@ class MedianTable:
     def __init__(self) -> None:
         self._by_effect: dict[tuple[str, str], list[Median]] = {}
 
+    @property
+    def known(self) -> bool:
+        """Whether there is any median at all."""
+        return bool(self._by_effect)
+
     def add(self, data: CostMedian, recorded: int) -> bool:
         """Take a median in; False if one for this (scope, effect, effective_at) holds already."""
         known = self._by_effect.setdefault((data.scope, data.effect), [])

@@ -56,7 +56,9 @@ def verify(settings: Settings, anchor: str | None, repair: bool, as_json: bool) 
         if repaired is not None:
             for subject in repaired[0]:
                 say(f"refolded the score of {shown(subject)}")
-            say(f"repaired: {len(repaired[0]):,} scores, {repaired[1]:,} trace summaries")
+            say(
+                f"repaired: {len(repaired[0]):,} scores, {repaired[1]:,} trace summaries and thresholds"
+            )
         _print(report)
     return 0 if report.ok else 1
 
@@ -69,6 +71,7 @@ def _print(report: Report) -> None:
         ("ledger", f"{report.entries:,} entries", "each derived again from the facts"),
         ("traces", f"{report.traces:,} traces", "each summary as the facts give it"),
         ("table", f"{report.subjects:,} scores", "each equals the fold of its entries"),
+        ("thresholds", f"{report.thresholds:,} thresholds", "as the facts of policy set them"),
         ("dead letters", f"{report.dead_letters:,} dead letters", "bytes as they came"),
     ):
         found = sum(finding.proof == proof for finding in report.findings)

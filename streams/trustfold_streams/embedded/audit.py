@@ -16,7 +16,7 @@ from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.pending import Pending
 from trustfold_schemas.subject import Subject
-from trustfold_streams.embedded import rows
+from trustfold_streams.embedded import rows, thresholds
 from trustfold_streams.embedded.database import any_text
 from trustfold_streams.embedded.errors import StoreDamagedError
 from trustfold_streams.embedded.findings import UNREADABLE, Report
@@ -130,14 +130,17 @@ def rollback_subject(connection: sqlite3.Connection, rollback_id: str) -> Subjec
 
 
 def repair(connection: sqlite3.Connection) -> tuple[list[Subject], int]:
-    """Rewrite wrong scores from the ledger and wrong trace summaries from the facts.
+    """Rewrite wrong scores from the ledger, wrong trace summaries and thresholds from the facts.
 
     Facts and ledger are never touched; what rests on a row of theirs that cannot be read stays as
-    it is, for `verify` to name. Call inside a transaction. The subjects and the number of trace
-    summaries that were rewritten.
+    it is, for `verify` to name. Call inside a transaction. The subjects, and the number of trace
+    summaries and thresholds, that were rewritten.
     """
     with any_text(connection):
-        return _repair_scores(connection), _repair_traces(connection)
+        summaries = _repair_traces(connection)
+        with contextlib.suppress(*UNREADABLE):
+            summaries += thresholds.rewrite(connection)
+        return _repair_scores(connection), summaries
 
 
 def _repair_scores(connection: sqlite3.Connection) -> list[Subject]:

@@ -41,6 +41,7 @@ class Report(Struct, kw_only=True):
     entries: int = 0
     subjects: int = 0
     traces: int = 0
+    thresholds: int = 0
     dead_letters: int = 0
     head: str = rows.GENESIS.hex()
     anchor: str | None = None

@@ -18,7 +18,7 @@ from trustfold_schemas.errors import TrustCorruptionError
 from trustfold_schemas.events import type_of
 from trustfold_schemas.scores import State, content_json
 from trustfold_schemas.subject import Subject
-from trustfold_streams.embedded import rows
+from trustfold_streams.embedded import rows, thresholds
 from trustfold_streams.embedded.database import any_text, layout, layout_of, snapshot
 from trustfold_streams.embedded.dead_letters import seal_of
 from trustfold_streams.embedded.derivation import Derivation
@@ -53,6 +53,7 @@ def verify(
         event_ids = _check_facts(connection, derivation, report, advance)
         derivation.finish()
         _check_table(connection, subjects, report)
+        _check_thresholds(connection, report)
         _check_dead_letters(connection, event_ids, report)
     return report
 
@@ -191,6 +192,21 @@ def _compare_states(
             where,
             f"rollbacks, version and position are {beside[0]}, the ledger gives {beside[1]}",
         )
+
+
+def _check_thresholds(connection: sqlite3.Connection, report: Report) -> None:
+    """The table of thresholds is what the facts of `policy` have set."""
+    try:
+        found = thresholds.stored(connection)
+        expected = thresholds.derived(thresholds.read_policy(connection))
+        for effect, band in sorted({*found, *expected}):
+            report.thresholds += 1
+            ours, theirs = expected.get((effect, band)), found.get((effect, band))
+            if ours != theirs:
+                where = f"threshold {effect} {band}"
+                report.found("thresholds", where, f"is {theirs}, the facts give {ours}")
+    except UNREADABLE as error:
+        report.unreadable("thresholds", "the table thresholds", error)
 
 
 # ---- dead letters ----------------------------------------------------------------------------

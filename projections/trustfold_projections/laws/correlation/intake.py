@@ -211,7 +211,7 @@ class Intake:
                     )
                 )
         state.subjects = {subject: tuple(ids) for subject, ids in by_subject.items()}
-        if close.cost_usd is not None:
+        if close.cost_usd is not None and self.medians.known:
             state.medians = {
                 subject: self.medians.in_force(
                     state.scope, subject.effect, close.time, close.recorded
