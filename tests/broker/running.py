@@ -30,12 +30,12 @@ def why_there_is_none() -> str | None:
     try:
         find_java()
     except BrokerError as error:
-        missing = str(error)
+        missing = str(error).partition(":")[0]
     else:
         if shutil.which("mvn"):
             return None
         missing = "there is no mvn in PATH"
     return (
-        f"no broker for the tests marked `broker` ({missing}): install Java 17 or newer and Maven, "
-        f"or name a running broker with {VARIABLE}=HOST:PORT"
+        f"no broker for the tests marked `broker`, since {missing}: to run them install Java 17 or "
+        f"newer and Maven, or name a running broker with {VARIABLE}=HOST:PORT"
     )

@@ -56,9 +56,8 @@ def verify(settings: Settings, anchor: str | None, repair: bool, as_json: bool) 
         if repaired is not None:
             for subject in repaired[0]:
                 say(f"refolded the score of {shown(subject)}")
-            say(
-                f"repaired: {len(repaired[0]):,} scores, {repaired[1]:,} trace summaries and thresholds"
-            )
+            scores, others = len(repaired[0]), repaired[1]
+            say(f"repaired: {scores:,} scores, {others:,} trace summaries and thresholds")
         _print(report)
     return 0 if report.ok else 1
 
