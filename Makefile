@@ -14,7 +14,7 @@ BROKER_PORT ?= 9092
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench broker-up broker-down lock clean
+.PHONY: help run test fire check bench broker-up broker-down lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ run: .venv/run.stamp  ## a first month of an agent: ingest it, read its scores, 
 
 test: .venv/dev.stamp  ## all tests (ARGS='-k word' is handed to pytest)
 	$(BIN)/python -m pytest $(ARGS)
+
+fire: .venv/dev.stamp  ## the pipeline under 38 deaths and freezes, in minutes (TRUSTFOLD_FIRE_SEED=N)
+	TRUSTFOLD_FIRE=whole $(BIN)/python -m pytest -s tests/broker/test_fire.py -k heavy $(ARGS)
 
 check: .venv/dev.stamp  ## formatting, lint, types, import contract
 	$(BIN)/ruff format --check

@@ -3,6 +3,7 @@
     TrustfoldError                     never raised itself
     |-- CallerError                    the caller's fault: mend the call and try again
     |   |-- EventRefused               an event document that cannot become a fact
+    |   |-- NotSettledError            the log has not settled at the moment asked for
     |   |-- SubjectError               a subject outside its limits
     |   `-- UnknownNameError           nothing in the log has the name that was given
     `-- LogError                       the log's or the table's fault: stop and look
@@ -33,6 +34,10 @@ class LogError(TrustfoldError):
 
 class SubjectError(CallerError, ValueError):
     """A subject with an empty or over-long part."""
+
+
+class NotSettledError(CallerError):
+    """The log has not settled at the moment asked for: later facts could still change it."""
 
 
 class UnknownNameError(CallerError):

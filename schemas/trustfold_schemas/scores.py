@@ -154,6 +154,13 @@ def state_of(record: ScoreRecord) -> tuple[State, int]:
     return state, beside.position
 
 
+class Corrupt(Struct, frozen=True):
+    """A score that may not be used, and why: readers answer "no trust"."""
+
+    subject: Subject
+    error: str
+
+
 class TrustScore(Struct, frozen=True, kw_only=True):
     """What a subject's state says at a moment (SPEC 4); floats are made here and never summed.
 

@@ -1,6 +1,7 @@
 """trustfold: has this tool earned the right to act without asking?
 
-The public face: a trust ledger for tool-using agents, in one SQLite file.
+The public face: a trust ledger for tool-using agents, in one SQLite file with `open`, or on Kafka
+with `connect`; both give the same TrustStore.
 
 >>> import asyncio, tempfile, trustfold
 >>> async def a_first_score(path):
@@ -21,12 +22,21 @@ The public face: a trust ledger for tool-using agents, in one SQLite file.
 (1, 1.0, 0.9)
 """
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from trustfold_projections.laws.signals import TraceSignals, extract_signals
 from trustfold_schemas.errors import EventRefused, TrustCorruptionError, TrustfoldError
+from trustfold_schemas.facts import Role
 from trustfold_schemas.scores import TrustScore
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded.async_store import open_store as open  # noqa: A004 - the seed's word
 from trustfold_streams.trust_store import TrustStore
+
+if TYPE_CHECKING:
+    from trustfold_streams.kafka.store import AsyncKafkaStore
 
 __all__ = [
     "EventRefused",
@@ -36,6 +46,32 @@ __all__ = [
     "TrustScore",
     "TrustStore",
     "TrustfoldError",
+    "connect",
     "extract_signals",
     "open",
 ]
+
+
+def connect(
+    bootstrap: str | None = None, *, role: Role = "owner", config: str | Path | None = None
+) -> AsyncKafkaStore:
+    """Connect to a pipeline on Kafka: `async with trustfold.connect("host:9092") as store`.
+
+    `bootstrap` is `host:port[,host:port]`; without it the broker is the one that the environment
+    or `config` names, a TOML file with the table [kafka] (default: the one TRUSTFOLD_CONFIG
+    names). It speaks in one role: the topics that its events go to are that role's.
+
+    Writers return when the broker has what they wrote; the score follows. Readers answer from
+    memory, and raise StaleTableError unless the table is known to be complete as of the last
+    minute.
+
+    Raises:
+        StreamsExtraError: the extra is not installed: pip install 'trustfold[streams]'.
+        KafkaSettingsError: a setting cannot be used; names it.
+    """
+    from trustfold_streams.kafka.extra import require_extra
+
+    require_extra()
+    from trustfold_streams.kafka.store import connect as connect_to
+
+    return connect_to(bootstrap, role=role, config=config)

@@ -13,11 +13,11 @@ from trustfold_projections.laws.elapsed import elapsed_digest, elapsed_score, el
 from trustfold_projections.laws.time_weights import ZERO
 from trustfold_schemas.instants import DAY, HOUR, SECOND, format_instant
 from trustfold_schemas.ledger import Entry
+from trustfold_schemas.receipts import Document, Receipt
 from trustfold_schemas.scores import content_digest
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock
 from trustfold_streams.embedded import EmbeddedStore
-from trustfold_streams.embedded.receipts import Document, Receipt
 
 WRITE = Subject("", "fs_write", "fs_write:~/notes/*")
 ALPHA = Subject("", "neuron:alpha", "invoke")

@@ -29,8 +29,8 @@ from tests.acceptance.scenes import (
 )
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.instants import DAY, MINUTE, format_instant
+from trustfold_schemas.receipts import Receipt
 from trustfold_schemas.subject import Subject
-from trustfold_streams.embedded.receipts import Receipt
 
 Data = dict[str, Any]
 

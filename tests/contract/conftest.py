@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.running import Running
 from tests.contract.stores import Letter, StoreFactory, World
 from tests.embedded.feeding import digests
 from tests.oracles.histories import RECORDED_FROM
@@ -91,12 +92,19 @@ def _embedded(folders: pytest.TempPathFactory) -> StoreFactory:
     return make
 
 
-FACTORIES = {"embedded": _embedded}
+def _kafka(broker: Running) -> StoreFactory:
+    from tests.contract.kafka_world import kafka_world
+
+    return lambda: kafka_world(broker.bootstrap)
 
 
-@pytest.fixture(scope="session", params=FACTORIES)
+@pytest.fixture(
+    scope="session", params=["embedded", pytest.param("kafka", marks=pytest.mark.broker)]
+)
 def store_factory(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> StoreFactory:
     """Makes worlds of one kind of store."""
-    return FACTORIES[request.param](tmp_path_factory)
+    if request.param == "embedded":
+        return _embedded(tmp_path_factory)
+    return _kafka(request.getfixturevalue("broker"))

@@ -42,7 +42,8 @@ async def test_a_humans_word_from_another_role_is_refused_and_kept(
     """Whatever it claims, a runtime is no human: `not_human`, a dead letter, and no effect."""
     async with store_factory() as world, world.open() as owner:
         await owner.bulk_update_from_trace(trace("t1"), an_hour_ago(world))
-        before = await known(lambda: owner.get(NOTES, world.now()))
+        now = world.now()
+        before = await known(lambda: owner.get(NOTES, now))
         async with world.open(role) as store:
             with pytest.raises(EventRefused, match="human") as refused:
                 await call(store)
@@ -50,7 +51,7 @@ async def test_a_humans_word_from_another_role_is_refused_and_kept(
         letter = await one_letter(world, Reason.NOT_HUMAN)
         assert b'"t1"' in letter.body
         assert b'"human"' in letter.body
-        assert await owner.get(NOTES, world.now()) == before
+        assert await owner.get(NOTES, now) == before
 
 
 async def test_a_human_may_answer(store_factory: StoreFactory) -> None:

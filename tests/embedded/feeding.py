@@ -23,11 +23,10 @@ from tests.oracles.batch import Told
 from tests.oracles.histories import RECORDED_FROM, Draft, recorded_at
 from trustfold_projections.laws.correlation import Outcome, Verdict
 from trustfold_schemas.facts import OWNER, Stamp
-from trustfold_schemas.scores import State, content_digest
+from trustfold_schemas.scores import Corrupt, State, content_digest
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock
 from trustfold_streams.embedded import Document, EmbeddedStore, Receipt, Summary
-from trustfold_streams.embedded.reader import Corrupt
 
 some_examples = settings(max_examples=max(10, settings().max_examples // 4))
 """Every example writes a file, so there are fewer of them than of the pure laws'."""

@@ -27,13 +27,12 @@ from tests.embedded.feeding import beside, feed, ingest, query, some_examples, s
 from tests.embedded.rollbacks import rolled_back_histories
 from tests.laws.runs import Run
 from tests.oracles.histories import RECORDED_FROM, Draft, recorded_at, told
-from trustfold_schemas.errors import TrustCorruptionError
-from trustfold_schemas.scores import State, TrustScore
+from trustfold_schemas.errors import NotSettledError, TrustCorruptionError
+from trustfold_schemas.scores import Corrupt, State, TrustScore
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock
 from trustfold_streams.embedded import EmbeddedStore
 from trustfold_streams.embedded.errors import StoreReadOnlyError
-from trustfold_streams.embedded.reader import Corrupt, NotSettledError
 
 NOWHERE = Subject("", "nobody", "invoke")
 

@@ -259,5 +259,6 @@ def test_settings_and_topics_need_no_kafka_library() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "trustfold: talking to Kafka needs the extra: install `trustfold[streams]`\n"
+        "trustfold: talking to Kafka needs an extra that is not installed (aiokafka missing): "
+        "pip install 'trustfold[streams]'\n"
     )

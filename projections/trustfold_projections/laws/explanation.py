@@ -129,6 +129,31 @@ def _movements(subject: Subject, entries: Sequence[Entry], now: int) -> list[Mov
     return made
 
 
+def state_if(
+    subject: Subject,
+    entries: Sequence[Entry],
+    now: int,
+    *,
+    to: int | None = None,
+    lift: str | None = None,
+) -> State:
+    """A subject's state if it were rolled back to a moment, or a rollback were lifted, `now`."""
+    recorded = max(now, entries[-1].recorded + 1 if entries else 0)
+    supposed = Entry(
+        kind="rollback_lifted" if lift else "rollback",
+        subject=subject,
+        trace_id=None,
+        event_id="",
+        source="",
+        occurred=recorded,
+        recorded=recorded,
+        chain=(recorded,),
+        to=to,
+        lifts=lift,
+    )
+    return refold(subject, [*entries, supposed])
+
+
 def without_event(
     subject: Subject,
     entries: Sequence[Entry],

@@ -25,7 +25,7 @@ def fold(state: State, entry: Entry) -> bool:
     if entry.kind in _ROLLBACKS:
         return False
     state.version += 1
-    _add(state, entry, counts=counts(entry.chain, state.rollbacks))
+    _add(state, entry, counts=not state.rollbacks or counts(entry.chain, state.rollbacks))
     return True
 
 

@@ -9,10 +9,15 @@ from typing import Any
 import click
 
 from trustfold_schemas.dead_letters import Reason
-from trustfold_streams.cli.options import Settings, json_option, moment_text, store_option
+from trustfold_schemas.stored_dead_letters import StoredDeadLetter
+from trustfold_streams.cli.options import (
+    Settings,
+    json_option,
+    moment_text,
+    store_option,
+)
 from trustfold_streams.cli.output import console, plain, print_json, say, short_moment, table
-from trustfold_streams.embedded import EmbeddedStore
-from trustfold_streams.embedded.dead_letters import StoredDeadLetter
+from trustfold_streams.store_port import Store
 
 
 @click.group("dead-letters", invoke_without_command=True)
@@ -129,6 +134,9 @@ def replay_letters(
     """Take dead letters in again, in the role of their first publisher (or --as ROLE).
 
     Unchanged bytes go in under their own id, so twice is once. Exit 1 if any is refused again.
+    On a broker each goes to the topic it came from, and to that of the role with --as ROLE;
+    `accepted` is what the broker has, and what only correlation can refuse becomes a dead letter
+    again.
     """
     if body is not None and len(numbers) != 1:
         raise click.UsageError("--body goes with one ID")
@@ -158,7 +166,7 @@ def replay_letters(
     return 1 if refused else 0
 
 
-def _one(store: EmbeddedStore, number: int) -> StoredDeadLetter:
+def _one(store: Store, number: int) -> StoredDeadLetter:
     letters = store.dead_letters(ids=[number])
     if not letters:
         raise click.UsageError(f"there is no dead letter {number}")

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import click
 
@@ -13,7 +14,7 @@ from trustfold_schemas.errors import CallerError, TrustfoldError
 from trustfold_streams.cli.dead_letters import dead_letters
 from trustfold_streams.cli.explain import explain
 from trustfold_streams.cli.ingest import ingest
-from trustfold_streams.cli.options import Settings
+from trustfold_streams.cli.options import CONFIG_HELP, STORE_HELP, Settings
 from trustfold_streams.cli.output import complain, escaped
 from trustfold_streams.cli.pending import pending, sweep
 from trustfold_streams.cli.scores import score, scores
@@ -21,6 +22,7 @@ from trustfold_streams.cli.status import status
 from trustfold_streams.cli.take_back import exclude, include, lift, rollback
 from trustfold_streams.cli.topics import topics
 from trustfold_streams.cli.verify import verify
+from trustfold_streams.cli.worker import worker
 
 EXIT_FOUND = 1
 EXIT_WRONG_USE = 2
@@ -36,7 +38,7 @@ trustfold: has this tool earned the right to act without asking?
   trustfold explain TOOL EFFECT   why it is so: terms, and what each entry moved
   trustfold verify                prove that the table follows from the ledger and the facts
 
-Everything is kept in one file, trust.db, or the one that --store FILE names.
+Everything is kept in one file, trust.db, or where --store says: FILE or kafka://HOST:PORT.
 `trustfold --help` lists all commands; `trustfold COMMAND --help` says more of each.
 """
 
@@ -54,21 +56,28 @@ class InOrder(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option("--store", metavar="FILE", help="The store: a file (default: trust.db).")
+@click.option("--store", metavar="STORE", help=STORE_HELP)
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=CONFIG_HELP,
+)
 @click.option(
     "--as",
     "role",
     type=click.Choice(["runtime", "human", "operator", "reader"]),
-    help="Speak in one role only, instead of as the owner of the file.",
+    help="Speak in one role only, instead of as the owner.",
 )
 @click.version_option(metadata.version("trustfold"), prog_name="trustfold")
 @click.pass_context
-def cli(context: click.Context, store: str | None, role: str | None) -> None:
+def cli(context: click.Context, store: str | None, config: Path | None, role: str | None) -> None:
     """A trust ledger for tool-using agents.
 
-    Exit codes: 0 fine, 1 found what it looks for, 2 wrong use, 3 the store failed.
+    Exit codes: 0 fine, 1 found what it looks for, 2 wrong use, 3 the store or the broker
+    failed, 70 a worker that must be restarted.
     """
-    context.obj = Settings(store, role)
+    context.obj = Settings(store, role, config)
     if context.invoked_subcommand is None:
         click.echo(FRONT_PAGE, nl=False)
 
@@ -88,6 +97,7 @@ for command in (
     sweep,
     status,
     topics,
+    worker,
 ):
     cli.add_command(command)
 

@@ -14,13 +14,13 @@ from trustfold_schemas.documents import decimal_of, document
 from trustfold_schemas.errors import EventRefused
 from trustfold_schemas.events import CostMedian, CostMedianEvent, Event, type_of
 from trustfold_schemas.instants import DAY, format_instant
+from trustfold_schemas.receipts import Document, Receipt, Summary
 from trustfold_schemas.subject import Subject
 from trustfold_streams.cli.lines import Source, open_sources
 from trustfold_streams.cli.options import Settings, json_option, store_option
 from trustfold_streams.cli.output import print_json, progress, say
 from trustfold_streams.embedded.quiet import collector_off
-from trustfold_streams.embedded.receipts import Document, Receipt, Summary
-from trustfold_streams.embedded.store import BATCH
+from trustfold_streams.store_port import BATCH
 
 NAMED_MAX = 10
 """So many dead letters are named as they come; the rest are counted."""
@@ -58,6 +58,10 @@ def ingest(
     Every line is counted once: accepted, a duplicate, a conflict (the same id with other
     content), or a dead letter. A bad line becomes a dead letter and the rest goes on. Blank
     lines are no documents.
+
+    On a broker, accepted is what it acknowledged: duplicates and conflicts are found by the
+    pipeline, and conflicts show in `trustfold dead-letters`. What was interrupted can be ingested
+    again from its start.
     """
     sources = open_sources(files, twice=medians_first)
     summary, medians = Summary(), None

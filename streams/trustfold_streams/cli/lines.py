@@ -11,7 +11,7 @@ from typing import IO
 
 import click
 
-from trustfold_streams.embedded.receipts import Document
+from trustfold_schemas.receipts import Document
 
 LINE_BYTES_MAX = 16 << 20
 """Of a longer line the first 16 MiB are kept as its dead letter."""

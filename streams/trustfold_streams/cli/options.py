@@ -19,8 +19,12 @@ from trustfold_schemas.subject import Subject, subject_of
 from trustfold_streams.embedded import EmbeddedStore
 from trustfold_streams.embedded.database import Mode
 from trustfold_streams.kafka import settings as kafka
+from trustfold_streams.kafka.extra import require_extra
+from trustfold_streams.store_port import Store
 
 DEFAULT_STORE = "trust.db"
+STORE_HELP = "The store: a file (default: trust.db), or kafka://HOST:PORT[,HOST:PORT]."
+CONFIG_HELP = "What there is to know of a broker, TOML (default: the file TRUSTFOLD_CONFIG names)."
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +47,8 @@ class Settings(Struct):
         name = self.store or DEFAULT_STORE
         if re.match(r"[a-z]+:", name) and not Path(name).exists():
             raise click.UsageError(
-                f"--store {name}: this version keeps its store in a file, named without a scheme"
+                f"--store {name}: a store is a file, named without a scheme, or "
+                "kafka://HOST:PORT[,HOST:PORT]"
             )
         return Path(name)
 
@@ -52,36 +57,66 @@ class Settings(Struct):
         """As whom this command speaks."""
         return OWNER if self.role is None else Stamp(cast("Role", self.role))
 
-    def open(self, mode: Mode) -> EmbeddedStore:
-        """Open the store."""
+    @property
+    def on_kafka(self) -> bool:
+        """Whether the store is on a broker."""
+        return self.store is not None and self.store.startswith(kafka.SCHEME)
+
+    def open(self, mode: Mode) -> Store:
+        """Open the store, in a file or on a broker. Raises StreamsExtraError."""
+        if not self.on_kafka:
+            return self.open_file(mode)
+        settings = self.kafka_settings
+        require_extra()
+        from trustfold_streams.kafka.command_store import KafkaStore
+
+        return KafkaStore.open(settings, self.stamp)
+
+    def open_file(self, mode: Mode) -> EmbeddedStore:
+        """Open a store in a file, for what only a file can do."""
+        if self.on_kafka:
+            raise click.UsageError("this command works on a store in a file, not on a broker")
         return EmbeddedStore.open(self.path, mode, stamp=self.stamp)
 
-    def open_as_of(self, moment: int | None) -> EmbeddedStore:
+    def open_as_of(self, moment: int | None) -> Store:
         """Open the store to read it as of a moment.
 
-        For reading, if the log has settled by then; else for writing, so that it can be told to
-        record later.
+        For reading, if the log has settled by then; else a file is opened for writing, so that it
+        can be told to record later. A broker's log settles by itself.
         """
-        store = self.open("read")
+        if self.on_kafka:
+            return self.open("read")
+        store = self.open_file("read")
         if moment is None or store.settled(moment):
             return store
         store.close()
-        return self.open("write")
+        return self.open_file("write")
 
 
 def _store_after(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        context.find_object(Settings).store = value  # type: ignore[union-attr]
+    settings = context.find_object(Settings)
+    if value is not None and settings is not None:
+        settings.store = value
+
+
+def _config_after(context: click.Context, _: click.Parameter, value: Path | None) -> None:
+    settings = context.find_object(Settings)
+    if value is not None and settings is not None:
+        settings.config = value
 
 
 def store_option(command: F) -> F:
-    """`--store` after the command, where it says the same as before it."""
-    return click.option(
-        "--store",
+    """`--store` and `--config` after the command, where they say the same as before it."""
+    command = click.option(
+        "--config",
         metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
         expose_value=False,
-        callback=_store_after,
-        help="The store: a file (default: trust.db).",
+        callback=_config_after,
+        help=CONFIG_HELP,
+    )(command)
+    return click.option(
+        "--store", metavar="STORE", expose_value=False, callback=_store_after, help=STORE_HELP
     )(command)
 
 

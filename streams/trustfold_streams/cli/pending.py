@@ -6,7 +6,12 @@ import click
 import msgspec
 
 from trustfold_schemas.instants import DAY, HOUR, MINUTE
-from trustfold_streams.cli.options import Settings, json_option, moment_text, store_option
+from trustfold_streams.cli.options import (
+    Settings,
+    json_option,
+    moment_text,
+    store_option,
+)
 from trustfold_streams.cli.output import console, plain, print_json, say, table
 
 
@@ -64,9 +69,10 @@ def pending(settings: Settings, check: bool, as_json: bool) -> int:
 def sweep(settings: Settings, as_json: bool) -> int:
     """Close the traces that nobody finished within 24 hours, with outcome `abandoned`.
 
-    Every ingest does this first; a store that nobody writes to can be swept by a timer.
+    Every ingest does this first; a store that nobody writes to can be swept by a timer. On a
+    broker the workers do it.
     """
-    with settings.open("write") as store:
+    with settings.open_file("write") as store:
         swept = store.sweep()
     if as_json:
         print_json({"abandoned": swept})

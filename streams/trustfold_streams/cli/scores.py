@@ -11,7 +11,7 @@ import click
 from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS, score_of
 from trustfold_schemas.instants import instant_of
 from trustfold_schemas.ledger import COMPONENTS, FORMULA
-from trustfold_schemas.scores import State, TrustScore, content_digest
+from trustfold_schemas.scores import Corrupt, State, TrustScore, content_digest
 from trustfold_schemas.subject import Subject
 from trustfold_streams.cli.options import (
     Settings,
@@ -23,8 +23,7 @@ from trustfold_streams.cli.options import (
     subject_arguments,
 )
 from trustfold_streams.cli.output import complain, console, plain, print_json, short_moment, table
-from trustfold_streams.embedded import EmbeddedStore
-from trustfold_streams.embedded.reader import Corrupt
+from trustfold_streams.store_port import Store
 
 
 @click.command()
@@ -86,7 +85,7 @@ def score(
     return 0
 
 
-def _reading_moment(store: EmbeddedStore, as_of: int | None, at: int | None) -> int:
+def _reading_moment(store: Store, as_of: int | None, at: int | None) -> int:
     if at is not None:
         return at
     return store.clock.now() if as_of is None else as_of

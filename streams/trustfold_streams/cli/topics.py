@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -14,26 +12,6 @@ import msgspec
 from trustfold_streams.cli.options import Settings, json_option, store_option
 from trustfold_streams.cli.output import print_json
 from trustfold_streams.kafka.topics import Finding, check, create, declared
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _config_after(context: click.Context, _: click.Parameter, value: Path | None) -> None:
-    settings = context.find_object(Settings)
-    if value is not None and settings is not None:
-        settings.config = value
-
-
-def config_option(command: F) -> F:
-    """`--config`: the TOML file with the table [kafka]."""
-    return click.option(
-        "--config",
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        expose_value=False,
-        callback=_config_after,
-        help="The configuration, TOML (default: what TRUSTFOLD_CONFIG names).",
-    )(command)
 
 
 @click.group()
@@ -43,7 +21,6 @@ def topics() -> None:
 
 @topics.command("create")
 @store_option
-@config_option
 @json_option
 @click.pass_obj
 def create_topics(settings: Settings, as_json: bool) -> int:
@@ -67,7 +44,6 @@ def create_topics(settings: Settings, as_json: bool) -> int:
 
 @topics.command("check")
 @store_option
-@config_option
 @json_option
 @click.pass_obj
 def check_topics(settings: Settings, as_json: bool) -> int:

@@ -41,7 +41,7 @@ def verify(settings: Settings, anchor: str | None, repair: bool, as_json: bool) 
     Exit 1 if there are differences; each is named.
     """
     mode: Mode = "write" if repair else "read"
-    with settings.open(mode) as store, progress("verify", "facts") as bar:
+    with settings.open_file(mode) as store, progress("verify", "facts") as bar:
         repaired = store.repair() if repair else None
         task = bar.add_task("verify", total=store.status().facts, done=0)
         report = store.verify(

@@ -15,12 +15,12 @@ from trustfold_projections.laws.scoring import score_of
 from trustfold_schemas import actions
 from trustfold_schemas.facts import OWNER, Role, Stamp
 from trustfold_schemas.instants import instant_of
+from trustfold_schemas.receipts import Document, Summary
 from trustfold_schemas.scores import State, TrustScore
 from trustfold_schemas.subject import Subject, subject_of
 from trustfold_streams.calls import TrustCalls, Write
 from trustfold_streams.clock import Clock
 from trustfold_streams.embedded.database import Mode
-from trustfold_streams.embedded.receipts import Document, Summary
 from trustfold_streams.embedded.store import SOURCE, EmbeddedStore
 from trustfold_streams.embedded.verify import Report
 from trustfold_streams.trust_store import AnySubject

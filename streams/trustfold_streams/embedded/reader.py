@@ -6,13 +6,12 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from trustfold_projections.laws.fold import fold, refold_as_of, rollbacks_in_force
-from trustfold_schemas.errors import CallerError, TrustCorruptionError
+from trustfold_schemas.errors import NotSettledError, TrustCorruptionError
 from trustfold_schemas.instants import format_instant
 from trustfold_schemas.ledger import Entry
-from trustfold_schemas.scores import State
+from trustfold_schemas.scores import Corrupt, State
+from trustfold_schemas.status import Status
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows
 from trustfold_streams.embedded.database import snapshot, transaction
@@ -25,36 +24,6 @@ from trustfold_streams.embedded.memory import (
 )
 
 log = logging.getLogger("trustfold.embedded")
-
-
-class NotSettledError(CallerError):
-    """The log has not settled at the moment asked for: later facts could still change it."""
-
-
-class Corrupt(Struct, frozen=True):
-    """A score that may not be used, and why: readers answer "no trust"."""
-
-    subject: Subject
-    error: str
-
-
-class Status(Struct, frozen=True, kw_only=True):
-    """What a store holds; `head` is the chain's last value. Instants in us since 1970."""
-
-    path: str
-    layout: int
-    bytes: int
-    facts: int
-    entries: int
-    subjects: int
-    traces: int
-    traces_open: int
-    first_recorded: int | None
-    last_recorded: int | None
-    head: str
-    facts_by_type: dict[str, int]
-    dead_letters_by_reason: dict[str, int]
-    clock_behind_seconds: float
 
 
 def read_state(connection: sqlite3.Connection, subject: Subject) -> State | None:

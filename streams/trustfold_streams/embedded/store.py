@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from trustfold_projections.laws.explanation import Explanation, explain
-from trustfold_projections.laws.fold import refold
+from trustfold_projections.laws.explanation import Explanation, explain, state_if
 from trustfold_projections.laws.scoring import score_of
 from trustfold_schemas import actions
 from trustfold_schemas.dead_letters import Reason
@@ -20,7 +19,10 @@ from trustfold_schemas.errors import EventRefused, TrustCorruptionError, Unknown
 from trustfold_schemas.facts import OWNER, Stamp
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.pending import Pending
-from trustfold_schemas.scores import State, TrustScore
+from trustfold_schemas.receipts import Document, Receipt, Summary
+from trustfold_schemas.scores import Corrupt, State, TrustScore
+from trustfold_schemas.status import Status
+from trustfold_schemas.stored_dead_letters import StoredDeadLetter, replay_body
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.embedded import audit, dead_letters, reader
@@ -32,15 +34,10 @@ from trustfold_streams.embedded.database import (
     transaction,
     translated,
 )
-from trustfold_streams.embedded.dead_letters import StoredDeadLetter
 from trustfold_streams.embedded.errors import StoreReadOnlyError
-from trustfold_streams.embedded.reader import Corrupt, Status
-from trustfold_streams.embedded.receipts import Document, Receipt, Summary
 from trustfold_streams.embedded.verify import Report, verify
 from trustfold_streams.embedded.writer import Writer
-
-BATCH = 1_000
-"""Documents a transaction."""
+from trustfold_streams.store_port import BATCH
 
 SOURCE = "trustfold/embedded"
 """The source of events that are published by a call on the store."""
@@ -237,24 +234,11 @@ class EmbeddedStore:
         entries = self.entries(subject)
         return explain(subject, entries, now, latest) if entries else None
 
-    def state_if(self, subject: Subject, *, to: int | None = None, lift: str = "") -> State:
+    def state_if(
+        self, subject: Subject, *, to: int | None = None, lift: str | None = None
+    ) -> State:
         """A subject's state if it were rolled back to a moment, or a rollback were lifted."""
-        entries = self.entries(subject)
-        now = max(self.clock.now(), entries[-1].recorded + 1 if entries else 0)
-        kind: Literal["rollback", "rollback_lifted"] = "rollback_lifted" if lift else "rollback"
-        supposed = Entry(
-            kind=kind,
-            subject=subject,
-            trace_id=None,
-            event_id="",
-            source=SOURCE,
-            occurred=now,
-            recorded=now,
-            chain=(now,),
-            to=to,
-            lifts=lift or None,
-        )
-        return refold(subject, [*entries, supposed])
+        return state_if(subject, self.entries(subject), self.clock.now(), to=to, lift=lift)
 
     def rollback_subject(self, rollback_id: str) -> Subject:
         """The subject that a rollback was of. Raises UnknownNameError."""
@@ -301,7 +285,7 @@ class EmbeddedStore:
         Its own bytes go under their own id, repaired ones under an id that names it. It is
         marked as replayed once the log holds what it says.
         """
-        body = dead_letters.replay_body(letter, repaired)
+        body = replay_body(letter, repaired)
         receipts: list[Receipt] = []
         origin = f"dead letter {letter.dead_letter_id}"
         self.ingest([Document(body, origin)], stamp or letter.stamp, committed=receipts.extend)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -34,13 +34,13 @@ from trustfold_schemas.events import Event
 from trustfold_schemas.facts import Fact, Stamp
 from trustfold_schemas.instants import SECOND, format_instant
 from trustfold_schemas.ledger import Entry
+from trustfold_schemas.receipts import Counted, Document, Receipt
 from trustfold_schemas.scores import record_of
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock
 from trustfold_streams.embedded import dead_letters, rows, thresholds
 from trustfold_streams.embedded.database import transaction
 from trustfold_streams.embedded.memory import HeldKey, HeldSubject, Memory, entries_of, note
-from trustfold_streams.embedded.receipts import Counted, Document, Receipt
 
 log = logging.getLogger("trustfold.embedded")
 
@@ -169,8 +169,7 @@ class _Batch:
         outcome = correlate(held.state, fact, self.memory.medians)
         if outcome.remembered:
             self._record(fact, key, held)
-        for entry in outcome.entries:
-            self._fold(entry)
+        self._fold(outcome.entries)
         return self._receipt(fact, outcome, document.origin)
 
     def _receipt(self, fact: Fact, outcome: Outcome, origin: str) -> Receipt:
@@ -203,17 +202,21 @@ class _Batch:
         note(held, fact.recorded)
         self.keys[key] = held
 
-    def _fold(self, entry: Entry) -> None:
-        held = self.subjects.get(entry.subject)
-        if held is None:
-            held = self.subjects[entry.subject] = self.memory.subject(entry.subject)
-        self.memory.position += 1
-        position = self.memory.position
-        self.entries.append((position, held.subject_id, held.head, *rows.entry_values(entry)))
-        held.head = position
-        if not fold(held.state, entry):
-            self._write_entries()
-            held.state = refold(entry.subject, entries_of(self.connection, entry.subject, position))
+    def _fold(self, made: Sequence[Entry]) -> None:
+        """Add entries to the ledger's rows and to their subjects' states."""
+        subjects, memory = self.subjects, self.memory
+        for entry in made:
+            held = subjects.get(entry.subject)
+            if held is None:
+                held = subjects[entry.subject] = memory.subject(entry.subject)
+            position = memory.position = memory.position + 1
+            self.entries.append((position, held.subject_id, held.head, *rows.entry_values(entry)))
+            held.head = position
+            if not fold(held.state, entry):
+                self._write_entries()
+                held.state = refold(
+                    entry.subject, entries_of(self.connection, entry.subject, position)
+                )
 
     def _earlier(self, recorded: int) -> tuple[Stamp, bytes]:
         """The stamp and the bytes of an earlier fact."""

@@ -22,8 +22,8 @@ from trustfold_streams.kafka.errors import (
     BrokerRefusedError,
     BrokerSlowError,
     BrokerUnreachableError,
-    StreamsExtraError,
 )
+from trustfold_streams.kafka.extra import require_extra
 from trustfold_streams.kafka.settings import KafkaSettings
 
 REQUEST_TIMEOUT_MS = 10_000
@@ -139,13 +139,10 @@ async def connected(settings: KafkaSettings) -> AsyncGenerator[Admin]:
         BrokerRefusedError: it answers with an error.
         BrokerSlowError: it takes too long.
     """
-    try:
-        from aiokafka.admin import AIOKafkaAdminClient
-        from aiokafka.errors import KafkaConnectionError, KafkaError, RequestTimedOutError
-    except ImportError:
-        raise StreamsExtraError(
-            "talking to Kafka needs the extra: install `trustfold[streams]`"
-        ) from None
+    require_extra()
+    from aiokafka.admin import AIOKafkaAdminClient
+    from aiokafka.errors import KafkaConnectionError, KafkaError, RequestTimedOutError
+
     client = AIOKafkaAdminClient(
         client_id=f"{settings.app_id}-admin",
         request_timeout_ms=REQUEST_TIMEOUT_MS,

@@ -140,12 +140,35 @@ class PartitionReader:
             yield record
 
 
-async def ends(
-    consumer: AIOKafkaConsumer, places: Sequence[TopicPartition]
-) -> Mapping[TopicPartition, int]:
-    """The ends of partitions as this consumer may read them: the last stable offsets."""
-    made: Mapping[TopicPartition, int] = await consumer.end_offsets(list(places))
-    return made
+class Watermarks:
+    """The ends of partitions with what is committed and not yet readable.
+
+    A commit is acknowledged before its markers stand in every partition. Until they do, the last
+    stable offset, which is what a consumer of committed records calls the end, leaves it out: who
+    compares with that one believes too early that there is nothing more to read.
+    """
+
+    def __init__(self, settings: KafkaSettings, name: str) -> None:
+        self._settings = settings
+        self._name = name
+        self._consumer: AIOKafkaConsumer | None = None
+
+    async def start(self) -> None:
+        """Connect."""
+        made = new_consumer(self._settings, self._name, isolation_level="read_uncommitted")
+        await made.start()
+        self._consumer = made
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._consumer is not None:
+            await self._consumer.stop()
+
+    async def of(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The high watermark of each."""
+        assert self._consumer is not None
+        made: Mapping[TopicPartition, int] = await self._consumer.end_offsets(list(places))
+        return made
 
 
 def headers_of(record: ConsumerRecord) -> Headers:

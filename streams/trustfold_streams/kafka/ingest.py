@@ -17,7 +17,9 @@ from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from trustfold_projections.laws.admission import admit
 from trustfold_projections.laws.correlation import log_key_of
+from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.errors import EventRefused
+from trustfold_schemas.events import Event, type_of
 from trustfold_streams.clock import Clock
 from trustfold_streams.kafka.clients import new_consumer, new_producer, record_of, send
 from trustfold_streams.kafka.records import (
@@ -49,6 +51,7 @@ def admitted(record: Record, topic: InputTopic, settings: KafkaSettings) -> Outp
     try:
         document = document_from(record.value, record.headers)
         event = admit(document, stamp)
+        _must_become_a_fact(event)
     except EventRefused as refused:
         body = record.value or b""
         letter = Letter(
@@ -69,6 +72,15 @@ def admitted(record: Record, topic: InputTopic, settings: KafkaSettings) -> Outp
         document,
         [CONTENT_TYPE, ("tf-origin", origin.encode()), *stamp_headers(stamp)],
     )
+
+
+def _must_become_a_fact(event: Event) -> None:
+    """Refuse what has a log of its own: in the facts nobody would act on it, or not everybody."""
+    if event.topic not in INPUTS:
+        raise EventRefused(
+            Reason.NOT_PERMITTED,
+            f"Expected `{type_of(event)}` on the topic {event.topic}, which is a log of its own",
+        )
 
 
 class IngestStage(ConsumerRebalanceListener):
@@ -194,22 +206,19 @@ class IngestStage(ConsumerRebalanceListener):
     async def progress(self) -> list[Progress]:
         """How far this worker's inputs are; one record an input partition."""
         assert self._consumer is not None
-        now = self._clock.now()
         places = sorted(self._consumer.assignment())
         if not places:
             return []
+        now = self._clock.now()
         ends = await self._consumer.end_offsets(places)
         made: list[Progress] = []
         for place in places:
-            moment, end = self._targets.get(place, (0, -1))
-            if (
-                end >= 0
-                and await self._consumer.position(place) >= end
-                and self._settled(place, end)
-            ):
-                self._caught_up[place] = moment
-                del self._targets[place]
-            self._targets.setdefault(place, (now, ends[place]))
+            for target in (self._targets.get(place), (now, ends[place])):
+                if target is not None and await self._past(place, target[1]):
+                    self._caught_up[place] = target[0]
+                    self._targets.pop(place, None)
+                elif target is not None:
+                    self._targets.setdefault(place, target)
             made.append(
                 Progress(
                     stage=f"ingest/{self._topics[place.topic]}",
@@ -217,10 +226,19 @@ class IngestStage(ConsumerRebalanceListener):
                     positions={f"{place.topic}/{place.partition}": self._done.get(place, 0)},
                     caught_up=self._caught_up.get(place, 0),
                     recorded=self._recorded,
-                    written=now,
+                    written=self._clock.now(),
                 )
             )
         return made
+
+    async def _past(self, place: TopicPartition, end: int) -> bool:
+        """Whether everything before an offset is acknowledged; gaps may stand at an end."""
+        assert self._consumer is not None
+        try:
+            position = await self._consumer.position(place)
+        except IllegalStateError:  # a rebalance took it away just now
+            return False
+        return position >= end and self._settled(place, end)
 
     def _settled(self, place: TopicPartition, end: int) -> bool:
         """Whether nothing of a partition is read but not yet acknowledged."""

@@ -6,13 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.errors import IllegalStateError
 
 from trustfold_streams.clock import Clock
-from trustfold_streams.kafka.clients import new_consumer
+from trustfold_streams.kafka.clients import Watermarks, new_consumer
 from trustfold_streams.kafka.records import Progress
 from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.stage import Stage
@@ -44,6 +44,7 @@ class TaskManager(ConsumerRebalanceListener):
         self._clock = clock
         self._hook = hook
         self._consumer: AIOKafkaConsumer | None = None
+        self._watermarks = Watermarks(settings, f"{self.group}-ends")
         self._targets: dict[int, tuple[int, dict[TopicPartition, int]]] = {}
         self._caught_up: dict[int, int] = {}
 
@@ -61,6 +62,7 @@ class TaskManager(ConsumerRebalanceListener):
             max_poll_interval_ms=24 * 3_600_000,
             fetch_max_wait_ms=500,
         )
+        await self._watermarks.start()
         await self._consumer.start()
         self._consumer.subscribe(list(self.stage.inputs), listener=self)
 
@@ -72,6 +74,7 @@ class TaskManager(ConsumerRebalanceListener):
                 await task.close()
             self.tasks.clear()
         finally:
+            await self._watermarks.stop()
             if self._consumer is not None:
                 await self._consumer.stop()
 
@@ -140,10 +143,10 @@ class TaskManager(ConsumerRebalanceListener):
 
         A partition is caught up as of a moment once everything its inputs held then is processed.
         """
+        await self._reach()
         now = self._clock.now()
-        await self._reach(now)
         made: list[Progress] = []
-        for partition, task in self.tasks.items():
+        for partition, task in list(self.tasks.items()):
             if not task.opened:
                 continue
             made.append(
@@ -159,23 +162,28 @@ class TaskManager(ConsumerRebalanceListener):
             )
         return made
 
-    async def _reach(self, now: int) -> None:
-        """Compare each task with the ends noted before, and note the present ones."""
-        assert self._consumer is not None
-        for partition, task in self.tasks.items():
-            target = self._targets.get(partition)
-            if target is not None and task.opened and await self._past(task, target[1]):
-                self._caught_up[partition] = target[0]
-                del self._targets[partition]
+    async def _reach(self) -> None:
+        """Compare each task with the ends noted before, note the present ones, compare again."""
+        await self._compare()
         wanted = [p for p, task in self.tasks.items() if p not in self._targets and task.opened]
         places = [place for p in wanted for place in self.tasks[p].inputs]
         if not places:
             return
-        ends: dict[Any, int] = await self._consumer.end_offsets(places)
+        now = self._clock.now()
+        ends = await self._watermarks.of(places)
         for partition in wanted:
             if partition in self.tasks:
                 inputs = self.tasks[partition].inputs
                 self._targets[partition] = (now, {place: ends[place] for place in inputs})
+        await self._compare()
+
+    async def _compare(self) -> None:
+        # A rebalance may come at each await, and take tasks and targets away.
+        for partition, task in list(self.tasks.items()):
+            target = self._targets.get(partition)
+            if target is not None and task.opened and await self._past(task, target[1]):
+                self._caught_up[partition] = target[0]
+                self._targets.pop(partition, None)
 
     async def _past(self, task: PartitionTask, target: dict[TopicPartition, int]) -> bool:
         """Whether a task has processed up to these ends; control records leave gaps at an end."""
@@ -185,7 +193,10 @@ class TaskManager(ConsumerRebalanceListener):
             if not task.idle or place not in self._assignment():
                 return False
             assert self._consumer is not None
-            if await self._consumer.position(place) < end:
+            try:
+                if await self._consumer.position(place) < end:
+                    return False
+            except IllegalStateError:  # a rebalance took it away just now
                 return False
         return True
 

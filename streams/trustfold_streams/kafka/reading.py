@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-
-from aiokafka import TopicPartition
+from collections.abc import AsyncIterator, Sequence
 
 from trustfold_projections.laws.correlation import TraceState
 from trustfold_projections.laws.correlation.abandoned import CLOSE_EXPECTED
 from trustfold_projections.laws.correlation.packed import unpack_key, unpack_state
+from trustfold_projections.laws.fold import fold, refold_as_of
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.packed import unpack_envelope
 from trustfold_schemas.pending import Pending
+from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
-from trustfold_streams.kafka.clients import PartitionReader, new_consumer
-from trustfold_streams.kafka.records import Letter, letter_from, partition_of
+from trustfold_streams.kafka.records import Letter, letter_from, partition_of, replayed_from
+from trustfold_streams.kafka.scanning import scan
 from trustfold_streams.kafka.settings import KafkaSettings
-from trustfold_streams.kafka.stage import Record
 
 
 class NumberedLetter:
@@ -35,50 +33,66 @@ class TopicReader:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
-        self._reader = PartitionReader(settings, f"{settings.app_id}-reader")
-
-    async def _all(self, topic: str) -> AsyncIterator[Record]:
-        for partition in range(self.settings.partitions):
-            async for record in self._reader.records(self.settings.topic(topic), partition):
-                yield record
+        self._every = range(settings.partitions)
 
     async def entries(self, subject: Subject) -> list[Entry]:
         """A subject's ledger entries, in log order, each once."""
-        topic = self.settings.topic("ledger")
         partition = partition_of(subject.key, self.settings.partitions)
-        seen: dict[int, tuple[int, int]] = {}
-        made: list[Entry] = []
-        async for record in self._reader.records(topic, partition):
-            for located in unpack_envelope(record.value or b""):
-                at = (located.offset, located.number)
-                if at > seen.get(located.partition, (-1, -1)):
-                    seen[located.partition] = at
-                    if located.entry.subject == subject:
-                        made.append(located.entry)
-        return made
+        return [entry async for entry in self._once([partition]) if entry.subject == subject]
 
     async def ledger(self) -> AsyncIterator[tuple[int, int, int, Entry]]:
         """Every entry of the ledger as it stands, with (partition, offset, number) of its fact."""
-        async for record in self._all("ledger"):
+        async for record in scan(self.settings, "ledger", self._every):
             for located in unpack_envelope(record.value or b""):
                 yield located.partition, located.offset, located.number, located.entry
 
+    async def _once(self, partitions: Sequence[int]) -> AsyncIterator[Entry]:
+        """The entries of partitions of the ledger, each once; a subject's are in log order."""
+        seen: dict[tuple[int, int], tuple[int, int]] = {}
+        async for record in scan(self.settings, "ledger", partitions):
+            for located in unpack_envelope(record.value or b""):
+                source, at = (record.partition, located.partition), (located.offset, located.number)
+                if at > seen.get(source, (-1, -1)):
+                    seen[source] = at
+                    yield located.entry
+
+    async def states_as_of(self, moment: int) -> list[State]:
+        """Every subject's state from the entries recorded at or before a moment, by subject.
+
+        The caller makes sure that the log has settled by then.
+        """
+        states: dict[Subject, State] = {}
+        rolled_back: dict[Subject, list[Entry]] = {}
+        async for entry in self._once(self._every):
+            if entry.recorded <= moment:
+                state = states.setdefault(entry.subject, State(subject=entry.subject))
+                if not fold(state, entry):
+                    rolled_back[entry.subject] = []
+        if rolled_back:
+            async for entry in self._once(self._every):
+                if entry.subject in rolled_back:
+                    rolled_back[entry.subject].append(entry)
+        for subject, entries in rolled_back.items():
+            states[subject] = refold_as_of(subject, entries, moment)
+        return [states[subject] for subject in sorted(states)]
+
     async def dead_letters(self) -> list[NumberedLetter]:
-        """All dead letters, in order of their numbers."""
+        """All dead letters, in order of their numbers, each as often as it was written."""
         made = [
             NumberedLetter(
                 record.offset * self.settings.partitions + record.partition,
                 record.timestamp * 1_000,
                 letter_from(record.value, record.headers),
             )
-            async for record in self._all("dead-letters")
+            async for record in scan(self.settings, "dead-letters", self._every, whole=False)
+            if replayed_from(record.value, record.headers) is None
         ]
         return sorted(made, key=lambda one: one.number)
 
     async def pending(self, now: int) -> list[Pending]:
         """Every trace that is not folded, the oldest first."""
         rows: dict[bytes, bytes | None] = {}
-        async for record in self._all("traces"):
+        async for record in scan(self.settings, "traces", self._every, whole=False):
             if record.key is not None and not record.key.startswith(b"\0"):
                 rows[record.key] = record.value
         made: list[Pending] = []
@@ -90,23 +104,6 @@ class TopicReader:
             assert isinstance(state, TraceState)
             made.append(_pending(state, int.from_bytes(value[:8], "big"), now))
         return sorted(made, key=lambda one: (one.last_recorded, one.trace_id))
-
-    async def ends(self) -> dict[str, int]:
-        """The number of offsets in each of the own topics."""
-        consumer = new_consumer(self.settings, f"{self.settings.app_id}-reader")
-        await consumer.start()
-        try:
-            made: dict[str, int] = {}
-            for topic in ("facts", "ledger", "dead-letters"):
-                places = [
-                    TopicPartition(self.settings.topic(topic), partition)
-                    for partition in range(self.settings.partitions)
-                ]
-                made[topic] = sum((await consumer.end_offsets(places)).values())
-            return made
-        finally:
-            await consumer.stop()
-            await asyncio.sleep(0)
 
 
 def _pending(state: TraceState, last: int, now: int) -> Pending:

@@ -16,7 +16,6 @@ from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.facts import Role, Stamp
 
 Headers = Sequence[tuple[str, bytes]]
-
 CONTENT_TYPE: Final = ("content-type", b"application/cloudevents+json")
 ATTRIBUTES: Final = ("specversion", "id", "source", "type", "time", "subject", "traceparent")
 
@@ -61,13 +60,13 @@ def stamp_from(headers: Headers) -> Stamp:
     )
 
 
-def document_from(value: bytes | None, headers: Headers) -> bytes:
+def document_from(value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> bytes:
     """The event's document of an input record, from CloudEvents structured or binary mode.
 
     A binary one is put together as it would have been written structured; whether it is an
-    event is judged afterwards.
+    event is judged afterwards. A header may come without a value: then it is not there.
     """
-    known = dict(headers)
+    known = {name: said for name, said in headers if said is not None}
     if "ce_specversion" not in known:
         return value or b""
     parts = [
@@ -117,6 +116,36 @@ def letter_from(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Le
         body=value or b"",
         headers=tuple(one for one in every if not one[0].startswith("tf-")),
     )
+
+
+class Replayed(Struct, frozen=True, kw_only=True):
+    """That a dead letter was taken in after all: a record beside it, in the same topic.
+
+    `letter` is its number, `event_id` the id under which it went in, `origin` the
+    topic/partition/offset that it got. A refusal of that origin makes the mark void.
+    """
+
+    letter: int
+    event_id: str
+    origin: str
+
+
+REPLAYED: Final = "tf-replayed"
+"""The header that tells such a record from a dead letter."""
+
+_REPLAYED = msgspec.json.Decoder(Replayed)
+
+
+def replayed_output(topic: str, partition: int, replayed: Replayed) -> Output:
+    """The mark as a record; it carries the letter's number as a header, too."""
+    number = str(replayed.letter).encode()
+    body = msgspec.json.encode(replayed)
+    return Output(topic, partition, b"replayed/%b" % number, body, [(REPLAYED, number)])
+
+
+def replayed_from(value: bytes | None, headers: Headers) -> Replayed | None:
+    """The mark, if a record of the dead letters is one."""
+    return _REPLAYED.decode(value or b"") if REPLAYED in dict(headers) else None
 
 
 # ---- progress --------------------------------------------------------------------------------

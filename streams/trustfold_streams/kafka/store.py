@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -22,15 +23,22 @@ from trustfold_schemas.subject import Subject, subject_of
 from trustfold_streams.calls import TrustCalls, Write
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.kafka.publisher import Publisher
-from trustfold_streams.kafka.settings import KafkaSettings
+from trustfold_streams.kafka.reaching import require_topics, topics_there, translated
+from trustfold_streams.kafka.settings import SCHEME, KafkaSettings, load
 from trustfold_streams.kafka.table import TableReader
 from trustfold_streams.trust_store import AnySubject
 
 SOURCE = "trustfold/kafka"
+"""The source of events that are published by a call."""
 
 
 class AsyncKafkaStore(TrustCalls):
-    """A TrustStore on a broker. Use with `async with`; made by `trustfold.connect`."""
+    """A TrustStore on a broker, held in one role. Use with `async with`; made by `connect`.
+
+    What the stages refuse by itself raises EventRefused and is kept as a dead letter; what only
+    correlation can refuse becomes one later. Raises BrokerError where the broker fails, and
+    StaleTableError from what reads scores unless they are complete as of the last minute.
+    """
 
     def __init__(
         self, settings: KafkaSettings, role: Role = "owner", clock: Clock | None = None
@@ -39,10 +47,19 @@ class AsyncKafkaStore(TrustCalls):
         self.clock = SystemClock() if clock is None else clock
         self.table = TableReader(settings, self.clock)
         self._publisher = Publisher(settings, role)
+        self._open = contextlib.AsyncExitStack()
+        self._rolled_back: dict[str, Subject] = {}
 
     async def __aenter__(self) -> Self:
-        await self._publisher.__aenter__()
-        await self.table.start()
+        async with contextlib.AsyncExitStack() as opening:
+            with translated(self.settings):
+                have = await topics_there(self.settings)
+                require_topics(self.settings, have, ("scores", "progress", "policy"))
+                if self._publisher.role != "reader":
+                    await opening.enter_async_context(self._publisher)
+                opening.push_async_callback(self.table.stop)
+                await self.table.start()
+            self._open = opening.pop_all()
         return self
 
     async def __aexit__(
@@ -51,8 +68,7 @@ class AsyncKafkaStore(TrustCalls):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.table.stop()
-        await self._publisher.__aexit__(kind, error, trace)
+        await self._open.aclose()
 
     async def get(self, subject: AnySubject, now: datetime | None = None) -> TrustScore | None:
         """A subject's score at `now`; None while it has no samples.
@@ -71,7 +87,10 @@ class AsyncKafkaStore(TrustCalls):
         return score_of(state, self.clock.now() if now is None else instant_of(now))
 
     async def snapshot(self, now: datetime | None = None) -> dict[Subject, TrustScore]:
-        """Every subject with samples; a corrupt one is there without trust."""
+        """Every subject with samples; a corrupt one is there without trust.
+
+        Raises StaleTableError.
+        """
         self.table.refuse_if_stale()
         moment = self.clock.now() if now is None else instant_of(now)
         return {
@@ -96,8 +115,19 @@ class AsyncKafkaStore(TrustCalls):
         moment = self.clock.now() if time is None else time
         await self._publisher.publish(write(actions.Author(SOURCE, event_id, moment)))
 
+    async def rollback(
+        self, subject: AnySubject, to: datetime, by: str = "unnamed", why: str = "rollback"
+    ) -> str:
+        """Make what was recorded of a subject after `to` not count; the rollback's id."""
+        rollback_id = await super().rollback(subject, to, by, why)
+        self._rolled_back[rollback_id] = subject_of(*subject)
+        return rollback_id
+
     async def rollback_subject(self, rollback_id: str) -> Subject:
-        """The subject that a rollback in force is of. Raises UnknownNameError."""
+        """The subject of a rollback that is in force, or was made here. Raises UnknownNameError."""
+        if rollback_id in self._rolled_back:
+            return self._rolled_back[rollback_id]
+        self.table.refuse_if_stale()
         for state in self.table.states():
             if isinstance(state, State) and any(
                 rollback.rollback_id == rollback_id for rollback in state.rollbacks
@@ -110,14 +140,18 @@ class AsyncKafkaStore(TrustCalls):
 
 
 def connect(
-    bootstrap: str,
+    bootstrap: str | None = None,
     *,
     role: Role = "owner",
+    config: str | Path | None = None,
     settings: KafkaSettings | None = None,
     clock: Clock | None = None,
 ) -> AsyncKafkaStore:
-    """Connect to a pipeline; see `trustfold.connect`."""
-    from trustfold_streams.kafka.settings import SCHEME, load
+    """A store on a pipeline, in one role; see `trustfold.connect`.
 
-    made = load(f"{SCHEME}{bootstrap}") if settings is None else settings
-    return AsyncKafkaStore(made, role, clock)
+    `settings` stands for all of bootstrap, configuration and environment.
+    """
+    if settings is None:
+        store = None if bootstrap is None else f"{SCHEME}{bootstrap}"
+        settings = load(store, None if config is None else Path(config))
+    return AsyncKafkaStore(settings, role, clock)

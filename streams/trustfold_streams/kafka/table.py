@@ -8,33 +8,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
 
 from trustfold_schemas.errors import TrustCorruptionError
 from trustfold_schemas.instants import SECOND, format_instant
-from trustfold_schemas.scores import State
+from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
-from trustfold_streams.kafka.clients import new_consumer
+from trustfold_streams.kafka.clients import Watermarks, new_consumer
 from trustfold_streams.kafka.errors import StaleTableError
 from trustfold_streams.kafka.records import POSITION, Progress, partition_of, progress_from
 from trustfold_streams.kafka.score_records import unpack_score
-from trustfold_streams.kafka.settings import KafkaSettings
+from trustfold_streams.kafka.settings import INPUT_TOPICS, KafkaSettings
 
 log = logging.getLogger("trustfold.kafka.table")
+
+APART = ("policy", "cost-median")
+"""Input topics that are logs of their own: no stage reads them on its way to the scores."""
 
 STALE_SECONDS = 60
 """A table that was not known to be complete within this time is refused."""
 
 
-class Corrupt:
-    """A score that may not be used, and why."""
+AGAIN_SECONDS = 0.5
 
-    def __init__(self, subject: Subject, error: str) -> None:
-        self.subject = subject
-        self.error = error
+CLAIMS_MAX = 600
+"""Claims of a stage's partition that are kept; they come at most once a second."""
+
+Claims = deque[tuple[int, int]]
+"""Pairs (caught_up, written) of one partition, both growing: at the second moment everything was
+processed that its inputs held at the first. What was true once stays true, whoever said it."""
 
 
 class TableReader:
@@ -45,10 +52,15 @@ class TableReader:
         self.clock = SystemClock() if clock is None else clock
         self.corrupt_reads = 0
         self._scores = settings.topic("scores")
+        self._places = [TopicPartition(self._scores, p) for p in range(settings.partitions)]
         self._progress = settings.topic("progress")
         self._packed: dict[bytes, bytes] = {}
         self._known: dict[bytes, Progress] = {}
+        self._claims: dict[str, Claims] = {}
+        self._heard: list[Progress] = []
+        self._said: deque[tuple[Mapping[TopicPartition, int], list[Progress]]] = deque()
         self._policy: list[bytes] = []
+        self._watermarks = Watermarks(settings, f"{settings.app_id}-table-ends")
         self._consumer: AIOKafkaConsumer | None = None
         self._running: asyncio.Task[None] | None = None
         self._changed = asyncio.Condition()
@@ -56,12 +68,11 @@ class TableReader:
     async def start(self) -> None:
         """Read everything that is there now, then follow in the background."""
         consumer = new_consumer(self.settings, f"{self.settings.app_id}-table")
+        await self._watermarks.start()
         await consumer.start()
         self._consumer = consumer
         places = [
-            TopicPartition(self._scores, partition) for partition in range(self.settings.partitions)
-        ]
-        places += [
+            *self._places,
             TopicPartition(self._progress, 0),
             TopicPartition(self.settings.topic("policy"), 0),
         ]
@@ -70,6 +81,8 @@ class TableReader:
         ends = await consumer.end_offsets(places)
         while [p for p in places if await consumer.position(p) < ends[p]]:
             await self._poll(consumer, 200)
+        while self._said and not self._claims:
+            await self._poll(consumer, 200)
         self._running = asyncio.create_task(self._follow(consumer), name="table")
 
     async def stop(self) -> None:
@@ -77,27 +90,39 @@ class TableReader:
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
+        await self._watermarks.stop()
         if self._consumer is not None:
             await self._consumer.stop()
 
     async def _follow(self, consumer: AIOKafkaConsumer) -> None:
         while True:
-            await self._poll(consumer, 500)
+            try:
+                await self._poll(consumer, 500)
+            except KafkaError as error:
+                # Nothing is lost by trying again; until it succeeds the table grows stale.
+                log.warning("the table cannot be followed: %s %s", type(error).__name__, error)
+                await asyncio.sleep(AGAIN_SECONDS)
 
     async def _poll(self, consumer: AIOKafkaConsumer, timeout_ms: int) -> None:
         got = await consumer.getmany(timeout_ms=timeout_ms, max_records=20_000)
         for place, records in got.items():
             for record in records:
-                self._take(place.topic, record.key, record.value)
+                if place.topic != self._progress:
+                    self._take(place.topic, record.key, record.value)
+                elif record.value is not None:
+                    self._heard.append(progress_from(record.value))
+        if self._heard:
+            # What a stage says speaks of scores that may be still on their way to us.
+            ends = await self._watermarks.of(self._places)
+            self._said.append((ends, self._heard))
+            self._heard = []
+        await self._believe(consumer)
         if got:
             async with self._changed:
                 self._changed.notify_all()
 
     def _take(self, topic: str, key: bytes | None, value: bytes | None) -> None:
-        if topic == self._progress:
-            if value is not None and key is not None:
-                self._known[key] = progress_from(value)
-        elif topic == self._scores:
+        if topic == self._scores:
             if key is None or key.startswith(b"\0"):
                 return
             if value is None:
@@ -106,6 +131,23 @@ class TableReader:
                 self._packed[key] = value
         elif value is not None:
             self._policy.append(value)
+
+    async def _believe(self, consumer: AIOKafkaConsumer) -> None:
+        """Take in the progress that speaks of nothing beyond the scores read so far."""
+        while self._said:
+            ends, said = self._said[0]
+            if [p for p in self._places if await consumer.position(p) < ends[p]]:
+                return
+            self._said.popleft()
+            for progress in said:
+                self.take_progress(progress)
+
+    def take_progress(self, progress: Progress) -> None:
+        """Take in what a stage says of one partition; a late word of an old owner is no harm."""
+        self._known[progress.key] = progress
+        claims = self._claims.setdefault(progress.key.decode(), deque(maxlen=CLAIMS_MAX))
+        if progress.caught_up > (claims[-1][0] if claims else 0):
+            claims.append((progress.caught_up, progress.written))
 
     async def changed(self, seconds: float) -> None:
         """Wait until something new was read, or for so long."""
@@ -120,17 +162,27 @@ class TableReader:
     def complete_as_of(self) -> int:
         """The moment up to which every published event is known to be in the table; 0 if unknown.
 
-        The least of what the stages' partitions were caught up with: an input partition that
-        nobody works on holds it back, as a dead worker does.
+        What `fold` had caught up with at a moment is complete as of an earlier one: the moment
+        that `correlate` had reached by then; and that, as of what `ingest` had reached by then.
+        An input partition that nobody works on holds it back, as a dead worker does.
         """
-        stages = {f"correlate/{p}" for p in range(self.settings.partitions)}
-        stages |= {f"fold/{p}" for p in range(self.settings.partitions)}
-        moments = [one.caught_up for one in self._known.values()]
-        if not stages <= {key.decode() for key in self._known}:
-            return 0
         if any(one.state != "running" for one in self._known.values()):
             return 0
-        return min(moments, default=0)
+        partitions = range(self.settings.partitions)
+        inputs = {f"ingest/{topic}/0" for topic in INPUT_TOPICS if topic not in APART}
+        inputs |= {key for key in self._claims if key.startswith("ingest/")}
+        moment = self._reached({f"fold/{p}" for p in partitions}, None)
+        moment = self._reached({f"correlate/{p}" for p in partitions}, moment)
+        return self._reached(inputs, moment)
+
+    def _reached(self, keys: set[str], by: int | None) -> int:
+        """With what all of these had caught up by a moment (None: now); 0 if unknown."""
+        least: int | None = None
+        for key in keys:
+            claims = self._claims.get(key, ())
+            known = next((c for c, said in reversed(claims) if by is None or said <= by), 0)
+            least = known if least is None else min(least, known)
+        return least or 0
 
     def refuse_if_stale(self) -> None:
         """Raise StaleTableError unless the table is complete as of the last minute."""

@@ -19,6 +19,9 @@ MEBIBYTE: Final = 1 << 20
 UNLIMITED: Final = -1
 """Kafka's word for no limit."""
 
+CHANGELOGS: Final = ("agents-synapse-changelog", "agents-watch-changelog")
+"""The tables of the Faust agents, by the names that Faust gives them: `app` makes none itself."""
+
 OWN_TOPICS: Final = (
     "facts",
     "ledger",
@@ -29,14 +32,15 @@ OWN_TOPICS: Final = (
     "watch",
     "progress",
     "dead-letters",
+    *CHANGELOGS,
 )
 SINGLE: Final = frozenset({"policy", "cost-median", "progress"})
 """Topics of one partition: their records have one order."""
 
 KEPT_FOR_EVER: Final = frozenset({"facts", "ledger", "policy", "cost-median", "decisions"})
-COMPACTED: Final = frozenset({"scores", "traces", "synapse", "progress"})
+COMPACTED: Final = frozenset({"scores", "traces", "synapse", "progress", *CHANGELOGS})
 RECORDED_BY_THE_LOG: Final = frozenset({"facts", "policy", "cost-median"})
-LARGE: Final = frozenset({"facts", "ledger", "traces", "scores", "dead-letters"})
+LARGE: Final = frozenset({"facts", "ledger", "traces", "scores", "dead-letters", *CHANGELOGS})
 
 
 class Rule(Struct, frozen=True):

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from aiokafka import AIOKafkaProducer
 
-from trustfold_schemas.instants import DAY
+from trustfold_schemas.instants import DAY, SECOND
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.kafka.clients import new_producer, send
 from trustfold_streams.kafka.correlate import CorrelateStage
@@ -34,8 +35,11 @@ EXIT_RESTART = 70
 """The exit code of a worker that must be restarted."""
 
 PROGRESS_SECONDS = 1.0
-"""How often progress is measured; it is written when something moved, and every 5 seconds."""
+"""How often progress is measured; it is written while something moves, and every 5 seconds."""
 PROGRESS_SILENCE_SECONDS = 5.0
+SETTLE_SECONDS = 4.0
+"""How long after a movement progress is still written each time: until the last stage has told
+that it caught up with the first, a reader does not believe any of them."""
 TIMER_SECONDS = 60.0
 
 
@@ -57,7 +61,8 @@ class Worker:
         self._hook = hook
         self._producer: AIOKafkaProducer | None = None
         self._loops: list[asyncio.Task[None]] = []
-        self._written: dict[bytes, tuple[Progress, int]] = {}
+        self._written: dict[bytes, Progress] = {}
+        self._restless_until = 0.0
         self.medians = MedianTail(settings)
         self.ingest: IngestStage | None = None
         self.managers: list[TaskManager] = []
@@ -135,25 +140,28 @@ class Worker:
         """Write progress where something moved, and at least every 5 seconds; watch for stalls."""
         assert self.ingest is not None
         stages: Sequence[TaskManager | IngestStage] = (self.ingest, *self.managers)
-        outputs: list[Output] = []
+        made: list[Progress] = []
         for stage in stages:
             stalled = stage.stalled()
             if stalled:
                 raise RuntimeError(f"stage {stage_name(stage)} stalled in partitions {stalled}")
-            for progress in await stage.progress():
-                if self._due(progress):
-                    body = progress_json(progress)
-                    outputs.append(Output(self.settings.topic("progress"), 0, progress.key, body))
-        await self._send(outputs)
+            made += await stage.progress()
+        if any(self._moved(progress) for progress in made):
+            self._restless_until = time.monotonic() + SETTLE_SECONDS
+        due = [progress for progress in made if self._due(progress)]
+        topic = self.settings.topic("progress")
+        await self._send([Output(topic, 0, one.key, progress_json(one)) for one in due])
+        self._written.update({one.key: one for one in due})
+
+    def _moved(self, progress: Progress) -> bool:
+        last = self._written.get(progress.key)
+        return last is None or (progress.positions, progress.state) != (last.positions, last.state)
 
     def _due(self, progress: Progress) -> bool:
-        last, written = self._written.get(progress.key, (None, 0))
-        silence = progress.written - written
-        moved = last is None or (progress.positions, progress.state) != (last.positions, last.state)
-        if moved or silence >= PROGRESS_SILENCE_SECONDS * 1_000_000:
-            self._written[progress.key] = (progress, progress.written)
+        if time.monotonic() < self._restless_until:
             return True
-        return False
+        silence = progress.written - self._written[progress.key].written
+        return silence >= PROGRESS_SILENCE_SECONDS * SECOND
 
     async def _timers(self) -> None:
         now = self.clock.now()

@@ -1,0 +1,182 @@
+"""The pipeline on a real broker comes to the digests of the law, and holds each entry once.
+
+What befalls it here is what clients and operators do; what the machines do is in test_fire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.broker.loads import START, medians, mixed
+from tests.broker.pipeline import (
+    SUBJECT,
+    close,
+    create,
+    digests_in,
+    foreseen,
+    must_equal,
+    plain_producer,
+    publish,
+    settings_for,
+    story,
+    table,
+    working,
+)
+from tests.broker.processes import WorkerProcess, until
+from tests.broker.running import Running
+from tests.embedded.documents import Data, event, lifted, recorded_step, rolled_back, step
+from trustfold_schemas.decoding import EVENT_BYTES_MAX, decode_event
+from trustfold_streams.clock import SystemClock
+from trustfold_streams.kafka.publisher import topic_of
+from trustfold_streams.kafka.settings import InputTopic, KafkaSettings
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def settings(broker: Running, prefix: str) -> KafkaSettings:
+    """A pipeline that nobody else uses."""
+    return settings_for(broker.bootstrap, prefix)
+
+
+@story
+async def test_a_clean_run(settings: KafkaSettings) -> None:
+    """Medians, traces, feedback, self-play and syntheses: digests as foreseen, each entry once."""
+    load = list(mixed(300, 1))
+    await create(settings)
+    async with working(settings):
+        await publish(settings, medians())
+        await publish(settings, load)
+        ledger = await must_equal(settings, [*medians(), *load])
+    kinds = {entry.kind for entry in ledger.entries}
+    assert kinds == {"evidence", "correction", "brake", "self_play", "initial"}
+
+
+@story
+async def test_duplicated_shuffled_and_misrouted_events(settings: KafkaSettings) -> None:
+    """No order, repetition, hash of keys or number of input partitions changes anything."""
+    counts: dict[InputTopic, int] = {
+        "trace-closed": 5, "step": 1, "approval": 2, "undo": 7, "self-play": 4
+    }  # fmt: skip
+    chance = random.Random(7)
+    load = list(mixed(250, 2))
+    told = load + chance.sample(load, len(load) // 2)
+    chance.shuffle(told)
+    await create(settings, counts)
+    await publish(settings, medians())
+    async with working(settings), plain_producer(settings) as producer:
+        for one in told:
+            topic = topic_of(decode_event(one), "owner")
+            count = counts.get(topic, settings.partitions)
+            key = chance.choice((None, b"", one[:20], b"the same for all"))
+            by_hash = zlib.crc32(key or b"") % count
+            partition = chance.choice((by_hash, chance.randrange(count)))
+            await producer.send(settings.topic(topic), one, key, partition=partition)
+        await producer.flush()
+        await must_equal(settings, [*medians(), *load])
+
+
+@story
+async def test_a_median_holds_for_the_closes_after_it(settings: KafkaSettings) -> None:
+    """A close published after its median was acknowledged is measured by it, on every partition."""
+    before = [close(f"before-{n}") for n in range(20)]
+    after = [close(f"after-{n}") for n in range(20)]
+    await create(settings)
+    async with working(settings):
+        await publish(settings, before)
+        assert set(await table(settings)) >= {SUBJECT}
+        await publish(settings, medians())
+        await publish(settings, after)
+        ledger = await must_equal(settings, [*before, *medians(), *after])
+    measured = {entry.trace_id for entry in ledger.entries if entry.median_usd == 20_000}
+    assert measured == {f"after-{n}" for n in range(20)}
+
+
+@story
+async def test_the_largest_legal_event(settings: KafkaSettings) -> None:
+    """10,000 steps of 10,000 subjects in 1 MiB, and a trace told in 2,000 single steps."""
+    pad = "x" * 43
+    steps = [
+        {"step_id": f"{n}", "tool": "t", "effect": f"{n:05}{pad}", "status": "ok"}
+        for n in range(10_000)
+    ]
+    data: Data = {"trace_id": "large", "outcome": "completed", "steps": steps}
+    large = event("trace.closed", "close/large", data, START).replace(b": ", b":")
+    large = large.replace(b", ", b",")
+    assert EVENT_BYTES_MAX * 0.99 < len(large) <= EVENT_BYTES_MAX
+    single = [recorded_step("long", step(str(n), SUBJECT)) for n in range(2_000)]
+    data = {"trace_id": "long", "outcome": "completed", "steps": [], "step_count": 2_000}
+    load = [*single[:1_000], event("trace.closed", "close/long", data, START), *single[1_000:]]
+    await create(settings)
+    async with working(settings):
+        await publish(settings, [large, *load])
+        ledger = await must_equal(settings, [large, *load])
+    assert sum(entry.trace_id == "large" for entry in ledger.entries) == 10_001
+    assert sum(entry.trace_id == "long" for entry in ledger.entries) == 2
+
+
+@story
+async def test_a_rollback_and_its_lift(settings: KafkaSettings) -> None:
+    """A rollback published as a fact gives the sums as of then, and its lift gives them back."""
+    first, second = ([close(f"{name}-{n}") for n in range(50)] for name in ("first", "second"))
+    clock = SystemClock()
+    await create(settings)
+    async with working(settings):
+        await publish(settings, first)
+        as_of_then = await table(settings)
+        to = clock.now() // 1_000 * 1_000 + 1_000
+
+        async def look() -> str | None:
+            return None if clock.now() > to + 2_000 else "the same millisecond"
+
+        await until("the clock of the log has moved on", look, 5.0)
+        await publish(settings, second)
+        whole = await table(settings)
+        back = rolled_back(SUBJECT, to)
+        await publish(settings, [back])
+        run = foreseen(first, to - 10_000)
+        run = foreseen([*second, back], to + 10_000, run)
+        rolled = await table(settings)
+        assert rolled == digests_in(run)
+        assert rolled[SUBJECT] == as_of_then[SUBJECT] != whole[SUBJECT]
+        lift = lifted(SUBJECT)
+        await publish(settings, [lift])
+        assert await table(settings) == digests_in(foreseen([lift], to + 20_000, run)) == whole
+
+
+@story
+async def test_workers_join_and_leave(settings: KafkaSettings, tmp_path: Path) -> None:
+    """While events flow a second worker takes its share, then the first leaves: each entry once."""
+    load = list(mixed(400, 3))
+    fed = asyncio.Event()
+
+    async def feed() -> None:
+        for start in range(0, len(load), 10):
+            await publish(settings, load[start : start + 10])
+            if start == 50:
+                fed.set()
+
+    await create(settings)
+    await publish(settings, medians())
+    first = WorkerProcess(settings, tmp_path / "first.log")
+    second: WorkerProcess | None = None
+    try:
+        await first.ready()
+        feeding = asyncio.create_task(feed())
+        await fed.wait()
+        second = WorkerProcess(settings, tmp_path / "second.log")
+        await second.ready()
+        await second.has_partitions()
+        await first.leave()
+        await feeding
+        await must_equal(settings, [*medians(), *load])
+        assert second.exit_code is None, second.last_words()
+    finally:
+        first.end()
+        if second is not None:
+            second.end()
