@@ -14,7 +14,7 @@ BROKER_PORT ?= 9092
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test fire check bench broker-up broker-down lock clean
+.PHONY: help run run-kafka test fire check bench bench-kafka broker-up broker-down lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ run: .venv/run.stamp  ## a first month of an agent: ingest it, read its scores, 
 	$(BIN)/trustfold score fs_write 'fs_write:~/notes/*' --store $(STORE) --at 2026-02-01T00:00:00Z
 	$(BIN)/trustfold score fs_write 'fs_write:~/notes/*' --store $(STORE) --at 2026-04-01T00:00:00Z
 	$(BIN)/trustfold verify --store $(STORE)
+
+# In a broker, topics and a worker of its own, all ended again; needs what `broker-up` needs.
+run-kafka: .venv/streams.stamp  ## the same month on Kafka, without Docker: equal digests, or exit 1
+	$(BIN)/python examples/first_month_on_kafka.py
 
 test: .venv/dev.stamp  ## all tests (ARGS='-k word' is handed to pytest)
 	$(BIN)/python -m pytest $(ARGS)
@@ -41,8 +45,11 @@ check: .venv/dev.stamp  ## formatting, lint, types, import contract
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-logo
 
-bench: .venv/dev.stamp  ## the benchmarks, tests/benchmarks/bench_*.py
-	$(BIN)/python -m pytest -s -o python_files='bench_*.py' tests/benchmarks $(ARGS)
+bench: .venv/dev.stamp  ## the embedded store: rates, lookups, sizes, beside the seed's snippet
+	$(BIN)/python -m pytest -s -o python_files='bench_*.py' tests/benchmarks/bench_embedded.py $(ARGS)
+
+bench-kafka: .venv/dev.stamp  ## the pipeline beside a plain Faust agent and Quix Streams
+	$(BIN)/python -m pytest -s -o python_files='bench_*.py' tests/benchmarks/bench_kafka.py $(ARGS)
 
 # Data and jars are kept in .broker. The script needs Java 17 and, the first time, Maven.
 broker-up: .venv/python.stamp  ## a Kafka broker without Docker (BROKER_PORT: 9092, another, or free)
@@ -78,6 +85,10 @@ clean:  ## remove everything that these targets made
 .venv/run.stamp: .venv/python.stamp requirements/build.lock requirements/run.lock pyproject.toml
 	@$(PIP) install --require-hashes -r requirements/build.lock -r requirements/run.lock
 	@$(PIP) install --no-deps --no-index --no-build-isolation -e .
+	@touch $@
+
+.venv/streams.stamp: .venv/run.stamp requirements/streams.lock
+	@$(PIP) install --require-hashes -r requirements/streams.lock
 	@touch $@
 
 .venv/dev.stamp: .venv/run.stamp requirements/dev.lock

@@ -1,4 +1,4 @@
-"""A pipeline of its own for one test: topics, a worker, and the doors that the contract asks for."""
+"""A pipeline of its own for one test: topics, a worker, and the doors the contract asks for."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class KafkaWorld:
     async def start(self) -> None:
         """Create the topics, begin to work and to read."""
         await topics.create(self._settings)
-        self._stack.push_async_callback(lambda: self._worker.aclose())
+        self._stack.push_async_callback(self._worker.aclose)
         await self._worker.enter_async_context(working(self._settings))
         self._stack.push_async_callback(self._table.stop)
         await self._table.start()

@@ -104,50 +104,52 @@ async def each(
     those behind it are already taken. A record that it finds to be Poison is logged and counted;
     any other error ends the process.
     """
-    room = asyncio.Semaphore(IN_FLIGHT_MAX)
-    settling: set[asyncio.Task[None]] = set()
-    async for event in stream.noack().events():
-        message = event.message
-        sent: Sequence[Sent] = ()
-        try:
-            sent = await take(message)
-        except Poison as error:
-            tally.poison += 1
-            log.warning(
-                "%s: %s/%s/%s cannot be read and is passed over: %s",
-                name, message.topic, message.partition, message.offset, error,
-            )  # fmt: skip
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            crash(error)
-            raise
-        if not sent:
-            await stream.ack(event)
-            continue
-        await room.acquire()
-        task = asyncio.create_task(_settle(stream, event, sent, room, crash))
-        settling.add(task)
-        task.add_done_callback(settling.discard)
-
-
-async def _settle(
-    stream: faust.Stream[bytes],
-    event: faust.Event,
-    sent: Sequence[Sent],
-    room: asyncio.Semaphore,
-    crash: Crash,
-) -> None:
+    settling: asyncio.Queue[tuple[faust.Event, Sequence[Sent]]] = asyncio.Queue(IN_FLIGHT_MAX)
+    settler = asyncio.create_task(_settle(stream, settling, crash), name=f"{name}-settler")
     try:
-        await asyncio.gather(*sent)
-        await stream.ack(event)
+        async for event in stream.noack().events():
+            sent: Sequence[Sent] = ()
+            try:
+                sent = await take(event.message)
+            except Poison as error:
+                tally.poison += 1
+                log.warning(
+                    "%s: %s cannot be read and is passed over: %s",
+                    name, _offset(event.message), error,
+                )  # fmt: skip
+            await settling.put((event, sent))
     except asyncio.CancelledError:
         raise
     except BaseException as error:
         crash(error)
         raise
     finally:
-        room.release()
+        settler.cancel()
+
+
+async def _settle(
+    stream: faust.Stream[bytes],
+    settling: asyncio.Queue[tuple[faust.Event, Sequence[Sent]]],
+    crash: Crash,
+) -> None:
+    """Acknowledge records when they are durable, strictly in order.
+
+    A trap: Faust commits up to what was acknowledged last, whatever before it was not.
+    """
+    try:
+        while True:
+            event, sent = await settling.get()
+            await asyncio.gather(*sent)
+            await stream.ack(event)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        crash(error)
+        raise
+
+
+def _offset(message: Message) -> str:
+    return f"{place(message)}/{message.offset}"
 
 
 def place(message: Message) -> str:

@@ -45,7 +45,7 @@ def read_pending(connection: sqlite3.Connection, now: int) -> list[Pending]:
             first_recorded=first,
             last_recorded=last,
             age=max(0, now - first),
-            waits_for="its close" if closed is None else f"{step_count - steps} more steps",
+            waits_for="its close" if closed is None else f"{(step_count or 0) - steps} more steps",
             reason=Reason.TRACE_NEVER_CLOSED
             if closed is None and feedback and now - first >= CLOSE_EXPECTED
             else None,
@@ -64,7 +64,7 @@ def read_entries(connection: sqlite3.Connection, subject: Subject) -> list[Entry
     ).fetchone()
     if row is None:
         return []
-    return list(entries_of(connection, subject, head_of(connection, row[0]), named=True))
+    return list(entries_of(connection, subject, head_of(connection, row[0], subject), named=True))
 
 
 def read_facts(connection: sqlite3.Connection, key: Key) -> list[Fact]:

@@ -13,6 +13,7 @@ from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.facts import Stamp
 from trustfold_schemas.stored_dead_letters import StoredDeadLetter
 from trustfold_streams.embedded import rows
+from trustfold_streams.embedded.errors import StoreDamagedError
 
 INSERT = (
     "INSERT INTO dead_letters (reason, detail, origin, first_recorded, last_recorded, times, "
@@ -93,16 +94,22 @@ def mark_replayed(connection: sqlite3.Connection, number: int, moment: int, even
 
 
 def _letter(row: rows.Row) -> StoredDeadLetter:
-    return StoredDeadLetter(
-        dead_letter_id=row[0],
-        reason=Reason(row[1]),
-        detail=row[2],
-        origin=row[3],
-        first_recorded=row[4],
-        last_recorded=row[5],
-        times=row[6],
-        stamp=rows.stamp_of(*row[7:10]),
-        body=row[10],
-        replayed=row[11],
-        replayed_as=row[12],
-    )
+    number, reason, detail, origin, first, last, times, *stamp, body, replayed, name = row
+    try:
+        for moment in (first, last, replayed):
+            rows.check_moment(moment)
+        return StoredDeadLetter(
+            dead_letter_id=number,
+            reason=Reason(reason),
+            detail=detail,
+            origin=origin,
+            first_recorded=first,
+            last_recorded=last,
+            times=times,
+            stamp=rows.stamp_of(*stamp),
+            body=body,
+            replayed=replayed,
+            replayed_as=name,
+        )
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise StoreDamagedError(f"dead letter {number} is damaged: {error}") from error

@@ -118,6 +118,7 @@ class Memory:
         self.last_recorded, self.chain = last or (0, rows.GENESIS)
         (self.position,) = one("SELECT coalesce(max(position), 0) FROM ledger").fetchone()
         (self.subject_id,) = one("SELECT coalesce(max(subject_id), 0) FROM subjects").fetchone()
+        rows.check_moment(self.last_recorded)
         self.last_recorded = max(self.last_recorded, settled_beyond(self._connection))
         self.medians = load_medians(self._connection)
         self._data_version = version
@@ -266,7 +267,8 @@ def entries_of(
 ) -> Iterator[Entry]:
     """A subject's entries in log order, back along `prev` from `head`.
 
-    `named` reads the names of their facts too, which the fold does not need.
+    `named` reads the names of their facts too, which the fold does not need. Raises
+    StoreDamagedError where the way back does not end at the subject's first entry.
     """
     columns = ", ".join(f"l.{column}" for column in rows.ENTRY_COLUMNS.split(", "))
     join = ""
@@ -275,16 +277,37 @@ def entries_of(
             "json_extract(f.body, '$.id'), json_extract(f.body, '$.source'), "
             f"json_extract(f.body, '$.data.trace_id'), {columns}"
         )
-        join = "JOIN facts f ON f.recorded = l.recorded "
+        join = "LEFT JOIN facts f ON f.recorded = l.recorded "
+    before = owner = None
     for row in connection.execute(
         "WITH RECURSIVE history (position, prev) AS ("
         "  SELECT position, prev FROM ledger WHERE position = ?"
         "  UNION ALL"
+        # Never forward: a `prev` that was damaged could lead round for ever.
         "  SELECT l.position, l.prev FROM history h JOIN ledger l ON l.position = h.prev"
-        f") SELECT {columns} FROM history JOIN ledger l USING (position) {join}ORDER BY position",
+        "  WHERE h.prev < h.position"
+        f") SELECT l.position, l.prev, l.subject_id, {columns} "
+        f"FROM history JOIN ledger l USING (position) {join}ORDER BY position",
         (head,),
     ):
-        yield rows.entry_of(row[3:], subject, *row[:3]) if named else rows.entry_of(row, subject)
+        position, prev, number = row[:3]
+        if prev != before or number != (number if owner is None else owner):
+            raise _broken_history(subject, f"entry {position} names {prev} as the one before it")
+        if named and row[3] is None:
+            raise _broken_history(subject, f"the fact of entry {position} is missing")
+        before, owner = position, number
+        if named:
+            yield rows.entry_of(row[6:], subject, *row[3:6])
+        else:
+            yield rows.entry_of(row[3:], subject)
+    if before != head:
+        raise _broken_history(subject, f"entry {head} is missing")
+
+
+def _broken_history(subject: Subject, why: str) -> StoreDamagedError:
+    return StoreDamagedError(
+        f"the ledger of {subject} is damaged: {why}; `trustfold verify` names every such row"
+    )
 
 
 def last_position(connection: sqlite3.Connection, subject_id: int) -> int | None:

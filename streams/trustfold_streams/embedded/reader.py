@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from trustfold_schemas.status import Status
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows
 from trustfold_streams.embedded.database import snapshot, transaction
+from trustfold_streams.embedded.errors import StoreDamagedError
 from trustfold_streams.embedded.memory import (
     SCORE_COLUMNS,
     entries_of,
@@ -67,24 +69,20 @@ def state_as_of(connection: sqlite3.Connection, subject: Subject, moment: int) -
         ).fetchone()
         if row is None:
             return None
-        state = refold_as_of(
-            subject, entries_of(connection, subject, head_of(connection, row[0])), moment
-        )
+        head = head_of(connection, row[0], subject)
+        state = refold_as_of(subject, entries_of(connection, subject, head), moment)
     return state if state.version else None
 
 
-def head_of(connection: sqlite3.Connection, subject_id: int) -> int | None:
-    """A subject's latest entry: as its record says, if an entry of the subject stands there."""
+def head_of(connection: sqlite3.Connection, subject_id: int, subject: Subject) -> int | None:
+    """A subject's latest entry: as its record says, or else by reading the whole ledger."""
     row = connection.execute(
-        "SELECT json_extract(beside, '$[2]') FROM scores WHERE subject_id = ? "
-        "AND json_valid(beside)",
-        (subject_id,),
+        f"SELECT {SCORE_COLUMNS} FROM scores WHERE subject_id = ?", (subject_id,)
     ).fetchone()
-    newest = connection.execute(
-        "SELECT 1 FROM ledger WHERE position = ? AND subject_id = ?",
-        (row[0] if row else None, subject_id),
-    ).fetchone()
-    return int(row[0]) if newest else last_position(connection, subject_id)
+    if row is not None:
+        with contextlib.suppress(TrustCorruptionError):
+            return open_score(row, subject)[1]
+    return last_position(connection, subject_id)
 
 
 def states_as_of(connection: sqlite3.Connection, moment: int) -> dict[Subject, State]:
@@ -98,7 +96,7 @@ def states_as_of(connection: sqlite3.Connection, moment: int) -> dict[Subject, S
             "WHERE recorded <= ? ORDER BY position",
             (moment,),
         ):
-            subject = subjects[row[0]]
+            subject = _subject_of(subjects, row[0])
             state = states.get(subject)
             if state is None:
                 state = states[subject] = State(
@@ -119,9 +117,19 @@ def _rollbacks(
         "WHERE rollback_id IS NOT NULL AND recorded <= ? ORDER BY position",
         (moment,),
     ):
-        subject = subjects[row[0]]
+        subject = _subject_of(subjects, row[0])
         found.setdefault(subject, []).append(rows.entry_of(row[1:], subject))
     return found
+
+
+def _subject_of(subjects: dict[int, Subject], number: int) -> Subject:
+    subject = subjects.get(number)
+    if subject is None:
+        raise StoreDamagedError(
+            f"the table subjects is damaged: the ledger speaks of number {number}, which it does "
+            "not hold; `trustfold verify` names every such row"
+        )
+    return subject
 
 
 def load_subjects(connection: sqlite3.Connection) -> dict[int, Subject]:
@@ -182,6 +190,8 @@ def read_status(connection: sqlite3.Connection, path: str, now: int) -> Status:
         head = connection.execute(
             "SELECT chain FROM facts ORDER BY recorded DESC LIMIT 1"
         ).fetchone()
+        for moment in (first, last):
+            rows.check_moment(moment)
         return Status(
             path=path,
             layout=one("PRAGMA user_version"),

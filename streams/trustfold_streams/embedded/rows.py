@@ -43,6 +43,9 @@ INSERT_ENTRY: Final = (
     f"VALUES ({', '.join('?' * 27)})"
 )
 
+CALENDAR_END: Final = 253_402_300_800_000_000
+"""The year 10000 in microseconds since 1970."""
+
 GENESIS: Final = bytes(32)
 """The chain before the first fact."""
 
@@ -81,6 +84,14 @@ _SCOPES = msgspec.json.Decoder(tuple[str, ...])
 def scopes_text(stamp: Stamp) -> str | None:
     """A publisher's scopes as a column: a JSON array, or NULL for all."""
     return None if stamp.scopes is None else msgspec.json.encode(stamp.scopes).decode()
+
+
+def check_moment(moment: int | None) -> None:
+    """Raise StoreDamagedError for a moment that no calendar has: no clock ever gave it."""
+    if moment is not None and not 0 <= moment < CALENDAR_END:
+        raise StoreDamagedError(
+            f"the store is damaged: {moment} is no moment; `trustfold verify` names every such row"
+        )
 
 
 def stamp_of(role: Role, identity: str | None, scopes: str | None) -> Stamp:

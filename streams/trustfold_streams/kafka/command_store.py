@@ -33,7 +33,7 @@ from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.kafka import facts, standing
 from trustfold_streams.kafka.dead_letters import read_letters
-from trustfold_streams.kafka.errors import StaleTableError
+from trustfold_streams.kafka.errors import ReaderRoleError, StaleTableError
 from trustfold_streams.kafka.publisher import Publisher
 from trustfold_streams.kafka.reaching import (
     quiet_client,
@@ -304,6 +304,8 @@ class KafkaStore:
 
     async def _publisher(self, stamp: Stamp) -> Publisher:
         """A publisher in the role of a stamp; its scopes are those of the topic's settings."""
+        if stamp.role == "reader":
+            raise ReaderRoleError("the role reader publishes nothing: choose another with --as")
         publisher = self._publishers.get(stamp.role)
         if publisher is None:
             self._need(*(name for name in INPUT_TOPICS if stamp.role in ("owner", ROLES[name])))

@@ -3,6 +3,7 @@
 TrustfoldError
 |-- CallerError
 |   |-- KafkaSettingsError      a setting is missing, wrong or contradicts another; names its key
+|   |-- ReaderRoleError         who speaks as a reader publishes nothing
 |   `-- StreamsExtraError       the extra `streams` is not installed
 |-- LogError                    the log's fault: whoever works on it stops
 |   |-- UnsafeTopicsError       topics whose settings would break a promise
@@ -22,6 +23,10 @@ from trustfold_schemas.errors import CallerError, LogError, TrustfoldError
 
 class KafkaSettingsError(CallerError):
     """A setting that cannot be used; the text names where it stands and its key."""
+
+
+class ReaderRoleError(CallerError):
+    """The role `reader` publishes nothing."""
 
 
 class StreamsExtraError(CallerError):

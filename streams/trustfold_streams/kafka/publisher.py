@@ -23,7 +23,6 @@ from tenacity import (
 
 from trustfold_projections.laws.admission import admit
 from trustfold_projections.laws.correlation import log_key_of
-from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.decoding import EVENT_BYTES_MAX, EVENT_TYPES
 from trustfold_schemas.errors import EventRefused
 from trustfold_schemas.events import (
@@ -37,6 +36,7 @@ from trustfold_streams.kafka.errors import (
     BrokerRefusedError,
     BrokerSlowError,
     BrokerUnreachableError,
+    ReaderRoleError,
 )
 from trustfold_streams.kafka.records import CONTENT_TYPE, Output
 from trustfold_streams.kafka.settings import INPUT_TOPICS, ROLES, InputTopic, KafkaSettings
@@ -104,11 +104,15 @@ class Publisher:
         """Publish one event's document; durable when this returns.
 
         What the stages would refuse by itself is sent all the same, so that it is kept as a dead
-        letter, and EventRefused says so here; only from a reader nothing is sent. Raises
-        BrokerError, by its kind, where it was not acknowledged.
+        letter, and EventRefused says so here.
+
+        Raises:
+            EventRefused: it becomes a dead letter.
+            ReaderRoleError: nothing was sent.
+            BrokerError: by its kind; it was not acknowledged.
         """
         if self.role == "reader":
-            raise EventRefused(Reason.NOT_PERMITTED, "Expected a publisher, got the role reader")
+            raise ReaderRoleError("the role reader publishes nothing: choose another")
         topic, key, refused = route(document, self.role, self.settings)
         if refused is not None:
             document = document[:KEPT_BYTES_MAX]

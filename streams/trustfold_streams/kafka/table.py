@@ -164,10 +164,9 @@ class TableReader:
 
         What `fold` had caught up with at a moment is complete as of an earlier one: the moment
         that `correlate` had reached by then; and that, as of what `ingest` had reached by then.
-        An input partition that nobody works on holds it back, as a dead worker does.
+        An input partition that nobody works on holds it back, as a dead worker does, or one that
+        refolds; what was complete before stays so, and readers need not refuse at once.
         """
-        if any(one.state != "running" for one in self._known.values()):
-            return 0
         partitions = range(self.settings.partitions)
         inputs = {f"ingest/{topic}/0" for topic in INPUT_TOPICS if topic not in APART}
         inputs |= {key for key in self._claims if key.startswith("ingest/")}
