@@ -24,12 +24,11 @@ from trustfold_streams.embedded.folding import fold_ledger
 from trustfold_streams.embedded.memory import (
     SCORE_COLUMNS,
     HeldSubject,
-    entries_of,
     load_key,
     load_medians,
     open_score,
 )
-from trustfold_streams.embedded.reader import head_of, load_subjects
+from trustfold_streams.embedded.reader import history_of, load_subjects
 from trustfold_streams.embedded.writer import score_row, trace_row, write_scores, write_traces
 
 
@@ -64,7 +63,7 @@ def read_entries(connection: sqlite3.Connection, subject: Subject) -> list[Entry
     ).fetchone()
     if row is None:
         return []
-    return list(entries_of(connection, subject, head_of(connection, row[0], subject), named=True))
+    return history_of(connection, row[0], subject, named=True)
 
 
 def read_facts(connection: sqlite3.Connection, key: Key) -> list[Fact]:

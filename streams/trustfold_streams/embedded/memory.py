@@ -292,19 +292,20 @@ def entries_of(
     ):
         position, prev, number = row[:3]
         if prev != before or number != (number if owner is None else owner):
-            raise _broken_history(subject, f"entry {position} names {prev} as the one before it")
+            raise broken_history(subject, f"entry {position} names {prev} as the one before it")
         if named and row[3] is None:
-            raise _broken_history(subject, f"the fact of entry {position} is missing")
+            raise broken_history(subject, f"the fact of entry {position} is missing")
         before, owner = position, number
         if named:
             yield rows.entry_of(row[6:], subject, *row[3:6])
         else:
             yield rows.entry_of(row[3:], subject)
     if before != head:
-        raise _broken_history(subject, f"entry {head} is missing")
+        raise broken_history(subject, f"entry {head} is missing")
 
 
-def _broken_history(subject: Subject, why: str) -> StoreDamagedError:
+def broken_history(subject: Subject, why: str) -> StoreDamagedError:
+    """What to raise where a subject's entries cannot all be found."""
     return StoreDamagedError(
         f"the ledger of {subject} is damaged: {why}; `trustfold verify` names every such row"
     )

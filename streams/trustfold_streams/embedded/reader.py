@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sqlite3
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from trustfold_streams.embedded.database import snapshot, transaction
 from trustfold_streams.embedded.errors import StoreDamagedError
 from trustfold_streams.embedded.memory import (
     SCORE_COLUMNS,
+    broken_history,
     entries_of,
     last_position,
     open_score,
@@ -69,20 +69,31 @@ def state_as_of(connection: sqlite3.Connection, subject: Subject, moment: int) -
         ).fetchone()
         if row is None:
             return None
-        head = head_of(connection, row[0], subject)
-        state = refold_as_of(subject, entries_of(connection, subject, head), moment)
+        state = refold_as_of(subject, history_of(connection, row[0], subject), moment)
     return state if state.version else None
 
 
-def head_of(connection: sqlite3.Connection, subject_id: int, subject: Subject) -> int | None:
-    """A subject's latest entry: as its record says, or else by reading the whole ledger."""
+def history_of(
+    connection: sqlite3.Connection, subject_id: int, subject: Subject, *, named: bool = False
+) -> list[Entry]:
+    """A subject's entries in log order, as many as its record says.
+
+    Back from its latest entry, which the record names, or else by reading the whole ledger. Raises
+    StoreDamagedError where entries are missing.
+    """
     row = connection.execute(
         f"SELECT {SCORE_COLUMNS} FROM scores WHERE subject_id = ?", (subject_id,)
     ).fetchone()
-    if row is not None:
-        with contextlib.suppress(TrustCorruptionError):
-            return open_score(row, subject)[1]
-    return last_position(connection, subject_id)
+    try:
+        state, head = open_score(row or (None,) * 4, subject)
+        count = state.version
+    except TrustCorruptionError as error:
+        log.critical("reading the whole ledger: %s", error)
+        head, count = last_position(connection, subject_id), None
+    entries = list(entries_of(connection, subject, head, named=named))
+    if count not in (None, len(entries)):
+        raise broken_history(subject, f"it leads back to {len(entries)} entries of {count}")
+    return entries
 
 
 def states_as_of(connection: sqlite3.Connection, moment: int) -> dict[Subject, State]:
