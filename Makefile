@@ -14,7 +14,7 @@ BROKER_PORT ?= 9092
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run run-kafka test fire check bench bench-kafka broker-up broker-down lock clean
+.PHONY: help run run-kafka test test-kafka fire check bench bench-kafka broker-up broker-down lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ run-kafka: .venv/streams.stamp  ## the same month on Kafka, without Docker: equa
 
 test: .venv/dev.stamp  ## all tests (ARGS='-k word' is handed to pytest)
 	$(BIN)/python -m pytest $(ARGS)
+
+test-kafka: .venv/dev.stamp  ## the tests against a real broker, started by the session itself
+	$(BIN)/python -m pytest -m broker $(ARGS)
 
 fire: .venv/dev.stamp  ## the pipeline under 38 deaths and freezes, in minutes (TRUSTFOLD_FIRE_SEED=N)
 	TRUSTFOLD_FIRE=whole $(BIN)/python -m pytest -s tests/broker/test_fire.py -k heavy $(ARGS)
