@@ -39,7 +39,7 @@ test-kafka: .venv/dev.stamp  ## the tests against a real broker, started by the 
 	$(BIN)/python -m pytest -m broker $(ARGS)
 
 fire: .venv/dev.stamp  ## the pipeline under 38 deaths and freezes, in minutes (TRUSTFOLD_FIRE_SEED=N)
-	TRUSTFOLD_FIRE=whole $(BIN)/python -m pytest -s tests/broker/test_fire.py -k heavy $(ARGS)
+	TRUSTFOLD_FIRE=whole $(BIN)/python -m pytest -m broker -s tests/broker/test_fire.py -k heavy $(ARGS)
 
 check: .venv/dev.stamp  ## formatting, lint, types, import contract
 	$(BIN)/ruff format --check
