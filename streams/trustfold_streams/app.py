@@ -24,12 +24,7 @@ from faust.auth import GSSAPICredentials, SASLCredentials
 from msgspec import Struct
 
 from trustfold_schemas.errors import TrustfoldError
-from trustfold_streams.agents.driver import (
-    Thinner,
-    Transport,
-    keys_that_begin_with,
-    last_of_each_key,
-)
+from trustfold_streams.agents.driver import ReadingApp, keys_that_begin_with, last_of_each_key
 from trustfold_streams.agents.rows import Tally
 from trustfold_streams.agents.synapse import KEY, add_synapse
 from trustfold_streams.agents.watch import add_watch
@@ -148,15 +143,11 @@ class _Boot(BootStrategy):
         return [app.pipeline, *super().server()]
 
 
-class TrustfoldApp(faust.App):
+class TrustfoldApp(ReadingApp):
     """A Faust application with a pipeline; made by `build_app`."""
 
     BootStrategy = _Boot
     pipeline: Pipeline
-    thinners: Mapping[str, Thinner]
-
-    def _new_transport(self) -> Transport:
-        return Transport(self.conf.broker_consumer, self)
 
 
 def build_app(
@@ -174,11 +165,11 @@ def build_app(
     clock = SystemClock() if clock is None else clock
     observer = Observer(clock, hook)
     worker = Worker(settings, history=options.history, clock=clock, hook=observer.hook)
-    app = TrustfoldApp(settings.topic(AGENTS), **faust_settings(settings))
-    app.thinners = {
+    thinners = {
         settings.topic("facts"): keys_that_begin_with(KEY),
         settings.topic("scores"): last_of_each_key,
     }
+    app = TrustfoldApp(settings.topic(AGENTS), thinners, **faust_settings(settings))
     tallies: dict[str, Tally] = {}
     if options.agents:
         tallies["synapse"] = add_synapse(app, settings, end_process, history=options.history).tally

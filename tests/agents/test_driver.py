@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import pytest
+from aiokafka import TopicPartition
+from faust.transport.drivers import aiokafka as driver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trustfold_streams.agents.driver import keys_that_begin_with, last_of_each_key
+from trustfold_streams.agents.driver import (
+    Consumer,
+    Handover,
+    _ConsumerThread,
+    keys_that_begin_with,
+    last_of_each_key,
+)
 
 
 class Fetched(NamedTuple):
@@ -60,3 +71,120 @@ def test_there_is_no_gap_behind_the_first_offset(fetch: Any) -> None:
     """Faust never closes a gap behind offset 0: offset 1 is handed on with it."""
     for thin in (keys_that_begin_with(b"self-play "), last_of_each_key):
         assert {one for one in offsets(fetch) if one < 2} <= set(offsets(thin(fetch)))
+
+
+# ---- handing over ------------------------------------------------------------------------------
+
+
+def test_what_comes_out_as_it_went_in_is_fine() -> None:
+    """Gaps that the log or the thinning left, and partitions side by side, are no loss."""
+    handover = Handover()
+    for offset in (0, 1, 7, 9):
+        handover.hand("facts", 0, offset)
+        handover.hand("facts", 1, offset + 1)
+    for offset in (0, 1, 7, 9):
+        handover.take("facts", 0, offset)
+        handover.take("facts", 1, offset + 1)
+
+
+def test_a_record_that_does_not_come_out_is_found() -> None:
+    """The next one of its partition tells; one of another partition does not."""
+    handover = Handover()
+    for offset in (3, 4):
+        handover.hand("facts", 0, offset)
+        handover.hand("facts", 1, offset)
+    handover.take("facts", 1, 3)
+    with pytest.raises(RuntimeError, match="facts/0: offset 3 "):
+        handover.take("facts", 0, 4)
+
+
+def test_a_seek_begins_anew() -> None:
+    """What a rebalance swept out of the queues comes again, and is no loss."""
+    handover = Handover()
+    for offset in (3, 4, 5):
+        handover.hand("facts", 0, offset)
+    handover.sought()
+    handover.hand("facts", 0, 4)
+    handover.take("facts", 0, 4)
+
+
+def test_a_record_that_is_handed_again_is_no_loss() -> None:
+    """Faust drops what it read before; its offset is behind those that went in already."""
+    handover = Handover()
+    for offset in (3, 4, 3, 4, 5):
+        handover.hand("facts", 0, offset)
+    for offset in (3, 4, 5):
+        handover.take("facts", 0, offset)
+
+
+@pytest.fixture
+def restoring(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Our consumer over a Faust that only keeps the set of active partitions."""
+    consumer: Any = Consumer.__new__(Consumer)
+    active: set[Any] = set()
+
+    async def seek(_: Any) -> None:
+        """Nothing to seek."""
+
+    fakes: dict[str, Any] = {
+        "pause_partitions": lambda _, tps: active.difference_update(tps),
+        "resume_partitions": lambda _, tps: active.update(tps),
+        "resume_flow": lambda _: None,
+        "perform_seek": seek,
+        "_is_changelog_tp": lambda _, place: place.topic.endswith("changelog"),
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(driver.Consumer, name, fake)
+    vars(consumer).update(
+        _held=set(), _sought=False, active=active, reading=SimpleNamespace(handover=Handover())
+    )
+    return consumer
+
+
+def test_sources_are_held_until_their_position_is_known(restoring: Any) -> None:
+    """In the order in which Faust restores tables, no source is fetched before the seek's end.
+
+    Faust empties the agents' queues right after it; what was fetched before would be lost.
+    """
+    changelog, source = TopicPartition("synapse-changelog", 0), TopicPartition("facts", 0)
+    for _ in range(2):  # at the start, and again at a rebalance
+        restoring.pause_partitions({changelog, source})
+        restoring.resume_partitions({changelog})
+        restoring.resume_flow()
+        assert restoring.active == {changelog}
+        restoring.pause_partitions({changelog})
+        restoring.resume_partitions({source})
+        assert restoring.active == set()
+        asyncio.run(restoring.perform_seek())
+        assert restoring.active == set()
+        restoring.resume_flow()
+        assert restoring.active == {source}
+
+
+def test_a_rebalance_in_between_lets_nothing_through(restoring: Any) -> None:
+    """Sources that were held are forgotten when a new assignment pauses them."""
+    source = TopicPartition("facts", 0)
+    restoring.resume_partitions({source})
+    asyncio.run(restoring.perform_seek())
+    restoring.pause_partitions({source})
+    restoring.resume_flow()
+    assert restoring.active == set()
+
+
+def test_no_active_partition_is_none_and_not_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The set that Faust empties while a fetch waits changes nothing of that fetch."""
+    asked: list[Any] = []
+
+    async def fetch(_: Any, __: Any, active: Any, **___: Any) -> Any:
+        active_partitions.clear()
+        asked.append(set(active))
+        return {}
+
+    monkeypatch.setattr(driver.AIOKafkaConsumerThread, "_fetch_records", fetch)
+    thread: Any = _ConsumerThread.__new__(_ConsumerThread)
+    vars(thread)["consumer"] = Consumer.__new__(Consumer)
+    vars(thread.consumer)["reading"] = SimpleNamespace(thinners={})
+    active_partitions = {TopicPartition("facts", 0)}
+    asyncio.run(thread._fetch_records(None, active_partitions, timeout=1.0))
+    asyncio.run(thread._fetch_records(None, active_partitions, timeout=1.0))
+    assert asked == [{TopicPartition("facts", 0)}]

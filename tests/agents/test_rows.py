@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.agents.messages import Message
+from trustfold_streams.agents.driver import Handover
 from trustfold_streams.agents.rows import Poison, Sent, Tally, each
 
 
@@ -18,7 +19,7 @@ class Stream:
 
     def __init__(self, count: int) -> None:
         self.acknowledged: list[int] = []
-        self._messages = [Message("t", 0, n, 0.0, b"k", b"v") for n in range(count)]
+        self.messages = [Message("t", 0, n, 0.0, b"k", b"v") for n in range(count)]
 
     def noack(self) -> Stream:
         """Itself."""
@@ -26,7 +27,7 @@ class Stream:
 
     async def events(self) -> AsyncIterator[Any]:
         """The records; then nothing more comes."""
-        for message in self._messages:
+        for message in self.messages:
             yield SimpleNamespace(message=message)
         await asyncio.Event().wait()
 
@@ -43,6 +44,7 @@ class Loop:
         self.stream = Stream(count)
         self.tally = Tally()
         self.crashes: list[BaseException] = []
+        self.handover = Handover()
         self.durable: dict[int, asyncio.Future[None]] = {}
 
     async def take(self, message: Any) -> Sequence[Sent]:
@@ -57,7 +59,7 @@ class Loop:
     async def run(self) -> None:
         """Run the loop until it is cancelled."""
         stream: Any = self.stream
-        await each(stream, self.take, self.tally, "agent", self.crashes.append)
+        await each(stream, self.take, self.tally, "agent", self.handover, self.crashes.append)
 
 
 async def turns() -> None:
@@ -119,8 +121,25 @@ def test_an_error_in_the_agent_ends_the_process() -> None:
 
         stream: Any = loop.stream
         with pytest.raises(ZeroDivisionError):
-            await each(stream, take, loop.tally, "agent", loop.crashes.append)
+            await each(stream, take, loop.tally, "agent", loop.handover, loop.crashes.append)
         assert [type(one) for one in loop.crashes] == [ZeroDivisionError]
         assert loop.stream.acknowledged == []
+
+    asyncio.run(told())
+
+
+def test_a_record_that_vanished_ends_the_process() -> None:
+    """What was handed to the agent and never came out is noticed before anything behind it."""
+
+    async def told() -> None:
+        loop = Loop(3)
+        for offset in range(3):
+            loop.handover.hand("t", 0, offset)
+        loop.stream.messages.pop(1)
+        stream: Any = loop.stream
+        with pytest.raises(RuntimeError, match=r"t/0: offset 1 .* vanished before 2"):
+            await each(stream, loop.take, loop.tally, "agent", loop.handover, loop.crashes.append)
+        assert len(loop.crashes) == 1
+        assert set(loop.durable) == {0}
 
     asyncio.run(told())

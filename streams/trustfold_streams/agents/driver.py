@@ -1,17 +1,28 @@
-"""How Faust reads: committed records only, and of those no more than an agent can use.
+"""How Faust reads: committed records only, none lost, and no more than an agent can use.
 
-Two things that Faust has no setting for. It reads uncommitted records unless it runs its own
-transactions, which are unsafe; `scores` is written in transactions of ours, and what was aborted
-must not be seen. And each record costs it about 0.1 ms, so what an agent would pass over, or what
-a later record of the same fetch supersedes, is left out before Faust sees it: else a busy log
-would take the processor from the stages.
+Three things that Faust has no setting for:
+
+- It reads uncommitted records unless it runs its own transactions, which are unsafe; `scores` is
+  written in transactions of ours, and what was aborted must not be seen.
+- It loses records when its tables are restored, in two ways (0.15.3: tables/recovery.py,
+  on_recovery_completed). It resumes the sources before it seeks to where they were acknowledged,
+  and then empties the agents' queues; and it hands the client its set of active partitions, which
+  is emptied during the fetch and then means all: what came is dropped, the position goes on. So
+  sources are held back here until it has sought, the set is copied, and `Handover` finds whatever
+  else might be lost on the way.
+- Each record costs it about 0.1 ms, so what an agent would pass over, or what a later record of
+  the same fetch supersedes, is left out before Faust sees it: else a busy log would take the
+  processor from the stages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
+import faust
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 from faust.transport.drivers import aiokafka as driver
@@ -63,24 +74,114 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
             consumer.in_transaction = kept
 
     async def _fetch_records(
-        self, consumer: AIOKafkaConsumer, *places: Any, **bounds: Any
+        self,
+        consumer: AIOKafkaConsumer,
+        active_partitions: AbstractSet[TopicPartition],
+        **bounds: Any,
     ) -> Mapping[TopicPartition, Records]:
-        fetched = await super()._fetch_records(consumer, *places, **bounds)
-        thinners: Mapping[str, Thinner] = getattr(self.app, "thinners", {})
+        # A copy: the set is changed while we wait, and an empty one means all partitions.
+        active = frozenset(active_partitions)
+        if not active:
+            return {}
+        fetched = await super()._fetch_records(consumer, active, **bounds)
+        assert isinstance(self.consumer, Consumer)
+        thinners = self.consumer.reading.thinners
         return {
             place: thinners[place.topic](records) if place.topic in thinners else records
             for place, records in fetched.items()
         }
 
 
+class Handover:
+    """Knows which records were handed to the agents' queues, and finds those that never came out.
+
+    Rows remember the last offset that they count, so one that is skipped would be lost for ever:
+    whoever finds one ends the process, and the next one reads it again.
+    """
+
+    def __init__(self) -> None:
+        self._handed: dict[tuple[str, int], deque[int]] = defaultdict(deque)
+
+    def sought(self) -> None:
+        """The reading begins anew, behind what was acknowledged."""
+        self._handed.clear()
+
+    def hand(self, topic: str, partition: int, offset: int) -> None:
+        """A record goes into a queue."""
+        handed = self._handed[topic, partition]
+        if not handed or offset > handed[-1]:
+            handed.append(offset)
+
+    def take(self, topic: str, partition: int, offset: int) -> None:
+        """A record came out. Raises RuntimeError if one that went in before it did not."""
+        handed = self._handed[topic, partition]
+        if handed and handed[0] < offset:
+            raise RuntimeError(
+                f"{topic}/{partition}: offset {handed[0]} was handed to an agent and vanished "
+                f"before {offset}; it will be read again"
+            )
+        if handed and handed[0] == offset:
+            handed.popleft()
+
+
 class Consumer(driver.Consumer):
-    """Faust's consumer, with the isolation level read_committed."""
+    """Faust's consumer: read_committed, and sources resume only after the seek."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        assert isinstance(self.app, ReadingApp)
+        self.reading = self.app
+        self._held: set[TopicPartition] = set()
+        self._sought = False
 
     def _new_consumer_thread(self) -> _ConsumerThread:
         return _ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
+    def pause_partitions(self, tps: Iterable[TopicPartition]) -> None:
+        """Pause partitions; those of a new assignment are paused first of all."""
+        places = set(tps)
+        self._held -= places
+        self._sought = False
+        super().pause_partitions(places)
+
+    def resume_partitions(self, tps: Iterable[TopicPartition]) -> None:
+        """Resume changelogs at once; hold sources until their position is known."""
+        sources = {place for place in tps if not self._is_changelog_tp(place)}
+        self._held |= sources
+        super().resume_partitions({place for place in tps if place not in sources})
+
+    async def perform_seek(self) -> None:
+        """Seek sources to what was acknowledged."""
+        await super().perform_seek()
+        self.reading.handover.sought()
+        self._sought = True
+
+    def resume_flow(self) -> None:
+        """Let records flow, and by now, when queues have been emptied, those of sources too."""
+        super().resume_flow()
+        if self._sought and self._held:
+            super().resume_partitions(self._held)
+            self._held = set()
+
+    def _to_message(self, tp: TopicPartition, record: ConsumerRecord) -> Any:
+        if record.topic in self.reading.thinners:
+            self.reading.handover.hand(record.topic, record.partition, record.offset)
+        return super()._to_message(tp, record)
+
 
 class Transport(driver.Transport):
-    """Faust's way to Kafka, with this consumer. The application names `thinners` by topic."""
+    """Faust's way to Kafka, with this consumer."""
 
     Consumer = Consumer
+
+
+class ReadingApp(faust.App):
+    """A Faust application that reads so. `thinners` by topic: those of its agents' sources."""
+
+    def __init__(self, name: str, thinners: Mapping[str, Thinner], **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self.thinners = thinners
+        self.handover = Handover()
+
+    def _new_transport(self) -> Transport:
+        return Transport(self.conf.broker_consumer, self)

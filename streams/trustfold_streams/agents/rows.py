@@ -17,6 +17,7 @@ from faust.types import FutureMessage, Message
 from msgspec import Struct
 
 from trustfold_schemas.errors import TrustfoldError
+from trustfold_streams.agents.driver import Handover
 
 log = logging.getLogger("trustfold.agents")
 
@@ -96,6 +97,7 @@ async def each(
     take: Callable[[Message], Awaitable[Sequence[Sent]]],
     tally: Tally,
     name: str,
+    handover: Handover,
     crash: Crash,
 ) -> None:
     """Hand every record of a stream to `take`, one after the other.
@@ -108,14 +110,16 @@ async def each(
     settler = asyncio.create_task(_settle(stream, settling, crash), name=f"{name}-settler")
     try:
         async for event in stream.noack().events():
+            message = event.message
+            handover.take(message.topic, message.partition, message.offset)
             sent: Sequence[Sent] = ()
             try:
-                sent = await take(event.message)
+                sent = await take(message)
             except Poison as error:
                 tally.poison += 1
                 log.warning(
                     "%s: %s cannot be read and is passed over: %s",
-                    name, _offset(event.message), error,
+                    name, _offset(message), error,
                 )  # fmt: skip
             await settling.put((event, sent))
     except asyncio.CancelledError:

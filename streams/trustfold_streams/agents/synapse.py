@@ -21,6 +21,7 @@ from trustfold_schemas.errors import EventRefused
 from trustfold_schemas.events import SelfPlayCompletedEvent
 from trustfold_schemas.facts import OWNER, Fact
 from trustfold_schemas.instants import DAY, format_instant
+from trustfold_streams.agents.driver import ReadingApp
 from trustfold_streams.agents.rows import (
     RAW,
     AckedTable,
@@ -141,7 +142,7 @@ class SynapseAgent:
 
 
 def add_synapse(
-    app: faust.App, settings: KafkaSettings, crash: Crash, *, history: bool = False
+    app: ReadingApp, settings: KafkaSettings, crash: Crash, *, history: bool = False
 ) -> SynapseAgent:
     """Register agent, table and topics with an application; the agent, for its tally.
 
@@ -157,7 +158,7 @@ def add_synapse(
     agent = SynapseAgent(settings, table, send, memory)
 
     async def synapse(stream: faust.Stream[bytes]) -> None:
-        await each(stream, agent.take, agent.tally, NAME, crash)
+        await each(stream, agent.take, agent.tally, NAME, app.handover, crash)
 
     app.agent(app.topic(settings.topic("facts"), **RAW), name=NAME, concurrency=1)(synapse)
     return agent

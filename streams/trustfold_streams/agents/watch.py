@@ -23,6 +23,7 @@ from trustfold_schemas.errors import TrustCorruptionError
 from trustfold_schemas.instants import DAY, HOUR, format_instant
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
+from trustfold_streams.agents.driver import ReadingApp
 from trustfold_streams.agents.rows import (
     RAW,
     AckedTable,
@@ -222,7 +223,7 @@ class WatchAgent:
         return [self._table.put(message.key, msgspec.msgpack.encode(watched))]
 
 
-def add_watch(app: faust.App, settings: KafkaSettings, crash: Crash) -> WatchAgent:
+def add_watch(app: ReadingApp, settings: KafkaSettings, crash: Crash) -> WatchAgent:
     """Register agent, table and topics with an application; the agent, for its tally."""
     table = AckedTable.of(app, NAME, settings.partitions)
     own = app.topic(settings.topic("watch"), **RAW)
@@ -233,7 +234,7 @@ def add_watch(app: faust.App, settings: KafkaSettings, crash: Crash) -> WatchAge
     agent = WatchAgent(settings, table, send)
 
     async def watch(stream: faust.Stream[bytes]) -> None:
-        await each(stream, agent.take, agent.tally, NAME, crash)
+        await each(stream, agent.take, agent.tally, NAME, app.handover, crash)
 
     app.agent(app.topic(settings.topic("scores"), **RAW), name=NAME, concurrency=1)(watch)
     return agent

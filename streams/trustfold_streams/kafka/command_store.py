@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import islice
@@ -20,9 +19,8 @@ from trustfold_projections.laws.explanation import Explanation, explain, state_i
 from trustfold_projections.laws.fold import refold_as_of
 from trustfold_schemas import actions
 from trustfold_schemas.dead_letters import Reason
-from trustfold_schemas.errors import NotSettledError, UnknownNameError
+from trustfold_schemas.errors import UnknownNameError
 from trustfold_schemas.facts import OWNER, Stamp
-from trustfold_schemas.instants import format_instant
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.pending import Pending
 from trustfold_schemas.receipts import Document, Receipt, Summary
@@ -33,31 +31,17 @@ from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.kafka import facts, standing
 from trustfold_streams.kafka.dead_letters import read_letters
-from trustfold_streams.kafka.errors import ReaderRoleError, StaleTableError
-from trustfold_streams.kafka.publisher import Publisher
-from trustfold_streams.kafka.reaching import (
-    quiet_client,
-    require_topics,
-    topics_there,
-    translated,
-)
+from trustfold_streams.kafka.errors import StaleTableError
+from trustfold_streams.kafka.reaching import quiet_client, topics_there, translated
 from trustfold_streams.kafka.reading import TopicReader
 from trustfold_streams.kafka.replaying import replay
 from trustfold_streams.kafka.sending import Sender
-from trustfold_streams.kafka.settings import INPUT_TOPICS, ROLES, KafkaSettings
-from trustfold_streams.kafka.standing import Standing
-from trustfold_streams.kafka.table import TableReader
+from trustfold_streams.kafka.settings import KafkaSettings
+from trustfold_streams.kafka.visit import Visit, rollbacks_of
 from trustfold_streams.store_port import BATCH
 
 SOURCE = "trustfold/kafka"
 """The source of events that are published by a call on the store."""
-
-FRESH_SECONDS_MAX = 20.0
-"""So long a reader waits for a table that a living worker is about to call complete."""
-SHOWN_SECONDS_MAX = 60.0
-"""So long a call waits for what it published to show in the table."""
-LOAD_SECONDS_MAX = 300.0
-"""So long the table may take to be read."""
 
 R = TypeVar("R")
 
@@ -79,10 +63,8 @@ class KafkaStore:
         self._open.enter_context(quiet_client())
         self._runner = self._open.enter_context(asyncio.Runner())
         self._reader = TopicReader(settings)
-        self._table: TableReader | None = None
-        self._publishers: dict[str, Publisher] = {}
         try:
-            self._have = self._run(topics_there(settings))
+            self._visit = Visit(settings, self.clock, self._run(topics_there(settings)))
         except BaseException:
             self._open.close()
             raise
@@ -108,118 +90,43 @@ class KafkaStore:
     def close(self) -> None:
         """Let go of the broker; what was acknowledged is there."""
         try:
-            self._run(self._stop())
+            self._run(self._visit.stop())
         finally:
             self._open.close()
-
-    async def _stop(self) -> None:
-        for publisher in self._publishers.values():
-            await publisher.__aexit__(None, None, None)
-        if self._table is not None:
-            await self._table.stop()
 
     def _run(self, work: Coroutine[Any, Any, R]) -> R:
         with translated(self.settings):
             return self._runner.run(work)
 
-    def _need(self, *topics: str) -> None:
-        require_topics(self.settings, self._have, topics)
-
     # ---- the table -----------------------------------------------------------------------------
-
-    async def _fresh(self) -> TableReader:
-        """The table, once it is complete as of the last minute. Raises StaleTableError."""
-        if self._table is None:
-            self._need("scores", "progress", "policy")
-            table = TableReader(self.settings, self.clock)
-            async with asyncio.timeout(LOAD_SECONDS_MAX):
-                await table.start()
-            self._table = table
-        table, until = self._table, time.monotonic() + FRESH_SECONDS_MAX
-        while time.monotonic() < until and standing.alive(table, self.clock):
-            with contextlib.suppress(StaleTableError):
-                table.refuse_if_stale()
-                break
-            await table.changed(1.0)
-        table.refuse_if_stale()
-        return table
 
     def state(self, subject: Subject) -> State | None:
         """A subject's state from the table, or None. Raises TrustCorruptionError."""
-        return self._run(self._fresh()).state(subject)
+        return self._run(self._visit.table()).state(subject)
 
     def states(self) -> list[State | Corrupt]:
         """The table, in the order of subjects."""
-        return list(self._run(self._fresh()).states())
+        return list(self._run(self._visit.table()).states())
 
     def rollback_subject(self, rollback_id: str) -> Subject:
         """The subject that a rollback in force is of. Raises UnknownNameError."""
-        for state in self._run(self._fresh()).states():
-            if isinstance(state, State) and rollback_id in _rollbacks(state):
+        for state in self._run(self._visit.table()).states():
+            if isinstance(state, State) and rollback_id in rollbacks_of(state):
                 return state.subject
         raise UnknownNameError(f"no rollback in force is named {rollback_id!r}")
 
-    async def _shown(self, subject: Subject, rollback_id: str, *, there: bool) -> None:
-        """Wait until the table shows a rollback of a subject, or shows it no more."""
-        until = time.monotonic() + SHOWN_SECONDS_MAX
-        while True:
-            table = await self._fresh()
-            state = table.state(subject)
-            if state is not None and (rollback_id in _rollbacks(state)) == there:
-                return
-            if time.monotonic() > until:
-                raise StaleTableError(
-                    f"rollback {rollback_id} is published and durable, but the table does not "
-                    f"show it after {SHOWN_SECONDS_MAX:.0f} s: see `trustfold dead-letters` and "
-                    "`trustfold status`"
-                )
-            await table.changed(1.0)
-
     # ---- the ledger ----------------------------------------------------------------------------
-
-    async def _standing(self) -> Standing:
-        self._need("progress")
-        return await Standing.read(self.settings, self.clock)
-
-    async def _complete(self) -> None:
-        """Raise StaleTableError unless what the stages hold is complete as of the last minute."""
-        until = time.monotonic() + FRESH_SECONDS_MAX
-        while True:
-            found = await self._standing()
-            if time.monotonic() > until or not found.alive:
-                found.table.refuse_if_stale()
-                return
-            with contextlib.suppress(StaleTableError):
-                found.table.refuse_if_stale()
-                return
-            await asyncio.sleep(1.0)
 
     def settled(self, moment: int) -> bool:
         """Whether nothing will be recorded at or before a moment any more."""
-        return moment <= self._run(self._standing()).settled_up_to()
-
-    async def _settle(self, moment: int) -> None:
-        now = self.clock.now()
-        if moment > now:
-            raise NotSettledError(
-                f"{format_instant(moment)} has not come: it is {format_instant(now)} by this clock"
-            )
-        reach = (await self._standing()).settled_up_to()
-        if moment > reach:
-            raise NotSettledError(
-                f"the log has settled up to {format_instant(reach)}; ask as of that moment or "
-                "before, or again in a few seconds"
-                if reach
-                else "the log is not known to have settled at any moment: no worker has told of "
-                "every partition yet; is one running?"
-            )
+        return moment <= self._run(self._visit.standing()).settled_up_to()
 
     def state_as_of(self, subject: Subject, moment: int) -> State | None:
         """A subject's state as of a moment. Raises NotSettledError, and LostInputError."""
 
         async def read() -> State:
-            await self._settle(moment)
-            self._need("ledger")
+            await self._visit.settle(moment)
+            self._visit.need("ledger")
             return refold_as_of(subject, await self._reader.entries(subject), moment)
 
         state = self._run(read())
@@ -229,15 +136,15 @@ class KafkaStore:
         """The table as of a moment, in the order of subjects; raises as `state_as_of`."""
 
         async def read() -> list[State]:
-            await self._settle(moment)
-            self._need("ledger")
+            await self._visit.settle(moment)
+            self._visit.need("ledger")
             return await self._reader.states_as_of(moment)
 
         return self._run(read())
 
     async def _entries(self, subject: Subject) -> list[Entry]:
-        await self._complete()
-        self._need("ledger")
+        await self._visit.complete()
+        self._visit.need("ledger")
         return await self._reader.entries(subject)
 
     def entries(self, subject: Subject) -> list[Entry]:
@@ -249,7 +156,7 @@ class KafkaStore:
 
         async def read() -> list[Entry]:
             entries = await self._entries(subject)
-            self._need("facts", "cost-median")
+            self._visit.need("facts", "cost-median")
             return await facts.entries_without(self.settings, subject, entries, name)
 
         return self._run(read())
@@ -269,8 +176,8 @@ class KafkaStore:
         """Every trace that is not finished, the oldest first."""
 
         async def read() -> list[Pending]:
-            await self._complete()
-            self._need("traces")
+            await self._visit.complete()
+            self._visit.need("traces")
             return await self._reader.pending(self.clock.now())
 
         return self._run(read())
@@ -279,8 +186,8 @@ class KafkaStore:
         """What the topics hold and how far the stages are, whether any of them works or not."""
 
         async def read() -> PipelineStatus:
-            found = await self._standing()
-            self._need("dead-letters")
+            found = await self._visit.standing()
+            self._visit.need("dead-letters")
             letters = await read_letters(self.settings, replayed=True)
             reasons = sorted(one.reason.value for one in letters)
             complete, stale = found.table.complete_as_of(), False
@@ -291,7 +198,7 @@ class KafkaStore:
             return PipelineStatus(
                 bootstrap=self.settings.bootstrap,
                 prefix=self.settings.prefix,
-                topics=await standing.topic_statuses(self.settings, self._have),
+                topics=await standing.topic_statuses(self.settings, self._visit.have),
                 stages=await found.stages(),
                 dead_letters_by_reason={name: reasons.count(name) for name in reasons},
                 complete_as_of=complete or None,
@@ -301,18 +208,6 @@ class KafkaStore:
         return self._run(read())
 
     # ---- writing -------------------------------------------------------------------------------
-
-    async def _publisher(self, stamp: Stamp) -> Publisher:
-        """A publisher in the role of a stamp; its scopes are those of the topic's settings."""
-        if stamp.role == "reader":
-            raise ReaderRoleError("the role reader publishes nothing: choose another with --as")
-        publisher = self._publishers.get(stamp.role)
-        if publisher is None:
-            self._need(*(name for name in INPUT_TOPICS if stamp.role in ("owner", ROLES[name])))
-            publisher = Publisher(self.settings, stamp.role)
-            await publisher.__aenter__()
-            self._publishers[stamp.role] = publisher
-        return publisher
 
     def ingest(
         self,
@@ -330,7 +225,7 @@ class KafkaStore:
         again, which has no effect on what arrived.
         """
         summary, some = Summary(), iter(documents)
-        sender = Sender(self._run(self._publisher(stamp or self.stamp)))
+        sender = Sender(self._run(self._visit.publisher(stamp or self.stamp)))
         while bodies := [document.body for document in islice(some, batch)]:
             receipts, error = self._run(sender.send(bodies))
             summary.count(receipts)
@@ -341,7 +236,7 @@ class KafkaStore:
 
     async def _say(self, write: Callable[[actions.Author], bytes]) -> str:
         author = actions.Author(SOURCE, str(uuid.uuid4()), self.clock.now())
-        await (await self._publisher(self.stamp)).publish(write(author))
+        await (await self._visit.publisher(self.stamp)).publish(write(author))
         return author.event_id
 
     def rollback(self, subject: Subject, to: int, by: str, why: str) -> str:
@@ -354,7 +249,7 @@ class KafkaStore:
             name = await self._say(
                 lambda author: actions.subject_rolled_back(author, subject, to, by, why)
             )
-            await self._shown(subject, name, there=True)
+            await self._visit.shown(subject, name, there=True)
             return name
 
         return self._run(publish())
@@ -370,7 +265,7 @@ class KafkaStore:
             await self._say(
                 lambda author: actions.rollback_lifted(author, subject, rollback_id, by, why)
             )
-            await self._shown(subject, rollback_id, there=False)
+            await self._visit.shown(subject, rollback_id, there=False)
             return subject
 
         return self._run(publish())
@@ -384,7 +279,7 @@ class KafkaStore:
         """
 
         async def publish() -> None:
-            self._need("facts")
+            self._visit.need("facts")
             if not await facts.knows_trace(self.settings, trace_id):
                 raise UnknownNameError(f"no trace of the log is named {trace_id!r}")
             await self._say(lambda author: actions.trace_exclusion(author, what, trace_id, by, why))
@@ -399,7 +294,7 @@ class KafkaStore:
         """The dead letters, oldest first; those replayed only on request or by id."""
 
         async def read() -> list[StoredDeadLetter]:
-            self._need("dead-letters")
+            self._visit.need("dead-letters")
             found = await read_letters(self.settings, reasons, replayed=replayed, ids=ids)
             return [one.stored() for one in found]
 
@@ -416,11 +311,7 @@ class KafkaStore:
         """
 
         async def publish() -> Receipt:
-            publisher = await self._publisher(letter.stamp if stamp is None else stamp)
+            publisher = await self._visit.publisher(letter.stamp if stamp is None else stamp)
             return await replay(publisher, letter, repaired, stamp)
 
         return self._run(publish())
-
-
-def _rollbacks(state: State) -> set[str]:
-    return {rollback.rollback_id for rollback in state.rollbacks}
