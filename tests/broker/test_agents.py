@@ -193,13 +193,13 @@ async def found(settings: KafkaSettings) -> list[WatchRecord]:
     return [one for one in made if one.subject == SUBJECT]
 
 
-async def told_of(settings: KafkaSettings, version: int) -> list[WatchRecord]:
-    """Wait until a version of the score was found to cross something; all that was found."""
+async def told_of(settings: KafkaSettings, version: int, count: int) -> list[WatchRecord]:
+    """Wait for so many findings about a version of the score; all that were found."""
     made: list[WatchRecord] = []
 
     async def look() -> str | None:
         made[:] = await found(settings)
-        return None if any(one.version == version for one in made) else f"{made}"
+        return None if sum(one.version == version for one in made) >= count else f"{made}"
 
     await until(f"version {version} was seen", look, DONE_SECONDS_MAX)
     return made
@@ -228,7 +228,7 @@ async def test_crossings_are_told_and_poison_is_passed_over(
         await write_scores(settings, [row(1, good=False)])
         await looked_at(worker, 1)
         await write_scores(settings, [(b"poison", b"{}"), row(2, good=True)])
-        crossed = await told_of(settings, 2)
+        crossed = await told_of(settings, 2, 3)
         assert [(one.threshold, one.direction) for one in crossed] == [
             (level, "up") for level in (0.5, 0.65, 0.75)
         ]
@@ -249,7 +249,7 @@ async def test_what_was_aborted_is_not_seen(settings: KafkaSettings, tmp_path: P
         await write_scores(settings, [row(2, good=False)])
         await looked_at(worker, 2)
         await write_scores(settings, [row(3, good=True)])
-        assert {one.version for one in await told_of(settings, 3)} == {3}
+        assert {one.version for one in await told_of(settings, 3, 3)} == {3}
 
 
 @story
@@ -269,7 +269,7 @@ async def test_a_pipelines_own_scores_are_watched(settings: KafkaSettings, tmp_p
         one.end(signal.SIGKILL)
     with command(settings, tmp_path / "two"):
         await publish(settings, [trace(1, "error")])
-        down = await told_of(settings, 2)
+        down = await told_of(settings, 2, 2)
         assert [(one.threshold, one.direction) for one in down] == [
             (0.65, "down"), (0.75, "down")
         ]  # fmt: skip
