@@ -31,7 +31,7 @@ from trustfold_schemas.events import (
     UndoExecutedEvent,
 )
 from trustfold_schemas.facts import Role, Stamp
-from trustfold_streams.kafka.clients import new_producer
+from trustfold_streams.kafka.clients import new_producer, stop_producer
 from trustfold_streams.kafka.errors import (
     BrokerRefusedError,
     BrokerSlowError,
@@ -45,6 +45,8 @@ IN_FLIGHT_MAX = 10_000
 """Events that wait for their acknowledgement; a further `publish` waits for room."""
 LINGER_MS = 5
 GIVE_UP_SECONDS = 60.0
+"""So long an event may take to be acknowledged; after that it may still arrive, or not."""
+STOP_SECONDS_MAX = 10.0
 KEPT_BYTES_MAX: Final = (2 << 20) - (64 << 10)
 """Of a document that is too large to be an event so much is sent, and kept as its dead letter: an
 input topic takes records of 2 MiB."""
@@ -70,12 +72,13 @@ class Publisher:
         role: Role = "owner",
         *,
         in_flight_max: int = IN_FLIGHT_MAX,
-        give_up_seconds: float = GIVE_UP_SECONDS,
+        give_up_seconds: float | None = None,
     ) -> None:
+        """`give_up_seconds` None: GIVE_UP_SECONDS."""
         self.settings = settings
         self.role: Role = role
         self._room = asyncio.Semaphore(in_flight_max)
-        self._give_up_seconds = give_up_seconds
+        self._give_up_seconds = GIVE_UP_SECONDS if give_up_seconds is None else give_up_seconds
         self._producer: AIOKafkaProducer | None = None
 
     async def __aenter__(self) -> Self:
@@ -98,7 +101,7 @@ class Publisher:
         trace: TracebackType | None,
     ) -> None:
         if self._producer is not None:
-            await self._producer.stop()
+            await stop_producer(self._producer, STOP_SECONDS_MAX)
 
     async def publish(self, document: bytes) -> Receipt:
         """Publish one event's document; durable when this returns.
@@ -132,26 +135,13 @@ class Publisher:
 
     async def _send(self, output: Output) -> Receipt:
         assert self._producer is not None
-        partition = None if output.partition < 0 else output.partition
         try:
-            async for attempt in AsyncRetrying(
-                retry=retry_if_exception(_may_be_tried_again),
-                wait=wait_random_exponential(multiplier=0.05, max=2.0),
-                stop=stop_after_delay(self._give_up_seconds),
-                reraise=True,
-            ):
-                with attempt:
-                    sent = await self._producer.send_and_wait(
-                        output.topic,
-                        output.value,
-                        key=output.key,
-                        partition=partition,
-                        headers=list(output.headers),
-                    )
-                    return Receipt(sent.topic, sent.partition, sent.offset)
-        except KafkaError as error:
-            said = f"{type(error).__name__} {error}"
-            if not _may_be_tried_again(error):
+            # A client that is idempotent tries for ever by itself.
+            async with asyncio.timeout(self._give_up_seconds):
+                return await self._try(self._producer, output)
+        except (KafkaError, TimeoutError) as error:
+            said = f"{type(error).__name__} {error}".rstrip()
+            if isinstance(error, KafkaError) and not _may_be_tried_again(error):
                 raise BrokerRefusedError(
                     f"the broker took no event for {output.topic}: {said}"
                 ) from error
@@ -159,6 +149,24 @@ class Publisher:
                 f"an event for {output.topic} was not acknowledged within "
                 f"{self._give_up_seconds:g} s: {said}"
             ) from error
+
+    async def _try(self, producer: AIOKafkaProducer, output: Output) -> Receipt:
+        partition = None if output.partition < 0 else output.partition
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception(_may_be_tried_again),
+            wait=wait_random_exponential(multiplier=0.05, max=2.0),
+            stop=stop_after_delay(self._give_up_seconds),
+            reraise=True,
+        ):
+            with attempt:
+                sent = await producer.send_and_wait(
+                    output.topic,
+                    output.value,
+                    key=output.key,
+                    partition=partition,
+                    headers=list(output.headers),
+                )
+                return Receipt(sent.topic, sent.partition, sent.offset)
         raise AssertionError("tenacity ends by an answer or an error")
 
 

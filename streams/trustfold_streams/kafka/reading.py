@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
+import msgspec
+
 from trustfold_projections.laws.correlation import TraceState
 from trustfold_projections.laws.correlation.abandoned import CLOSE_EXPECTED
 from trustfold_projections.laws.correlation.packed import unpack_key, unpack_state
@@ -38,7 +40,12 @@ class TopicReader:
     async def entries(self, subject: Subject) -> list[Entry]:
         """A subject's ledger entries, in log order, each once."""
         partition = partition_of(subject.key, self.settings.partitions)
-        return [entry async for entry in self._once([partition]) if entry.subject == subject]
+        return [
+            # As every store gives them: an envelope's are arrays when they are printed.
+            Entry(**msgspec.structs.asdict(entry))
+            async for entry in self._once([partition])
+            if entry.subject == subject
+        ]
 
     async def ledger(self) -> AsyncIterator[tuple[int, int, int, Entry]]:
         """Every entry of the ledger as it stands, with (partition, offset, number) of its fact."""
