@@ -55,7 +55,8 @@ _COEFFICIENTS: Final = tuple(
 )
 """C11 down to C1 of the polynomial for 2**-u on [0, 1); C0 is 1."""
 
-_EVIDENCE: Final = frozenset({"evidence", "correction", "initial"})
+EVIDENCE: Final = frozenset({"evidence", "correction", "initial"})
+"""The kinds of entries that samples are made of."""
 _FRESHENING: Final = frozenset({"evidence", "initial"})
 
 Five = tuple[float, float, float, float, float]
@@ -92,7 +93,7 @@ def elapsed_state(subject: Subject, entries: Iterable[Entry]) -> ElapsedState:
     n_samples, last = 0, None
     for sample in _samples(counting):
         alpha = 0.0 if last is None else alpha_of(sample.occurred - last)
-        values = _moved(values, sample, alpha)
+        values = moved(values, sample, alpha)
         n_samples += sample.n_samples
         last = sample.occurred
     last_updated: int | None = None
@@ -159,7 +160,7 @@ def alpha_of(elapsed: int) -> float:
     return (p + 1.0) * 2.0**-eras
 
 
-class _Sample(Struct, gc=False):
+class Sample(Struct, gc=False):
     """What the counting evidence and corrections of one trace come to."""
 
     occurred: int
@@ -168,31 +169,35 @@ class _Sample(Struct, gc=False):
     weights: list[int]
     n_samples: int
 
+    def add(self, entry: Entry) -> None:
+        """Merge one more of the trace's entries."""
+        for c, (amount, weight) in enumerate(zip(entry.amounts, entry.weights, strict=True)):
+            self.amounts[c] += amount
+            self.weights[c] += weight
+        self.n_samples += entry.n_samples
+
 
 def _counting(ledger: Sequence[Entry]) -> list[Entry]:
     """The evidence, corrections and initial evidence that no rollback in force takes out."""
     rollbacks = rollbacks_in_force(ledger)
-    return [entry for entry in ledger if entry.kind in _EVIDENCE and counts(entry.chain, rollbacks)]
+    return [entry for entry in ledger if entry.kind in EVIDENCE and counts(entry.chain, rollbacks)]
 
 
-def _samples(counting: Iterable[Entry]) -> list[_Sample]:
+def _samples(counting: Iterable[Entry]) -> list[Sample]:
     """One sample a trace that still counts as one, by (occurred, trace_id)."""
-    merged: dict[str, _Sample] = {}
+    merged: dict[str, Sample] = {}
     for entry in counting:
         trace_id = entry.trace_id or ""  # initial evidence has none
         sample = merged.get(trace_id)
         if sample is None:
-            sample = _Sample(entry.occurred, trace_id, [0] * 5, [0] * 5, 0)
+            sample = Sample(entry.occurred, trace_id, [0] * 5, [0] * 5, 0)
             merged[trace_id] = sample
-        for c, (amount, weight) in enumerate(zip(entry.amounts, entry.weights, strict=True)):
-            sample.amounts[c] += amount
-            sample.weights[c] += weight
-        sample.n_samples += entry.n_samples
+        sample.add(entry)
     made = (sample for sample in merged.values() if sample.n_samples)
     return sorted(made, key=lambda sample: (sample.occurred, sample.trace_id))
 
 
-def _moved(values: Five, sample: _Sample, alpha: float) -> Five:
+def moved(values: Five, sample: Sample, alpha: float) -> Five:
     """The snippet's update: what is left of the old value, and the sample for the rest."""
     fresh = 1.0 - alpha
     moved: list[float] = []

@@ -1,0 +1,1 @@
+"""What an auditor and an analyst ask of a log: any score at any moment, proofs, comparisons."""
