@@ -4,7 +4,9 @@
     |-- CallerError                    the caller's fault: mend the call and try again
     |   |-- EventRefused               an event document that cannot become a fact
     |   |-- NotSettledError            the log has not settled at the moment asked for
+    |   |-- NotPermittedError          the role that this was opened in may not ask for it
     |   |-- SubjectError               a subject outside its limits
+    |   |-- ThresholdNotFoundError     no declaration matches an effect (the seed's name)
     |   `-- UnknownNameError           nothing in the log has the name that was given
     `-- LogError                       the log's or the table's fault: stop and look
         `-- TrustCorruptionError       a stored record that contradicts itself (the seed's name)
@@ -38,6 +40,14 @@ class SubjectError(CallerError, ValueError):
 
 class NotSettledError(CallerError):
     """The log has not settled at the moment asked for: later facts could still change it."""
+
+
+class NotPermittedError(CallerError):
+    """The role, or the scopes, that a store was opened with may not ask for this."""
+
+
+class ThresholdNotFoundError(CallerError):
+    """No declaration matches an effect, so no threshold is its own: never promote."""
 
 
 class UnknownNameError(CallerError):

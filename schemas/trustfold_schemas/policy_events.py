@@ -90,6 +90,18 @@ class PolicyMode(Struct, frozen=True, gc=False):
     spot_check_one_in: Count | None = None
 
 
+PolicyData = (
+    ThresholdSet
+    | ThresholdRemoved
+    | EffectDeclared
+    | EffectRemoved
+    | TrustRevoked
+    | TrustReinstated
+    | PolicyMode
+)
+"""The data of an event of the topic `policy`; all say who and why."""
+
+
 class PolicyEvent(Event, frozen=True, kw_only=True, gc=False, tag_field="type"):
     """An event of the topic `policy`."""
 

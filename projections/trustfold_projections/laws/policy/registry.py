@@ -1,0 +1,289 @@
+"""The policy in force: what the log `policy` has set, folded in log order (SPEC 5).
+
+A `Policy` is a value that decisions rest on; a `PolicyLog` takes facts and makes the next one.
+Versions are compared and swapped here, as correlation does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from trustfold_projections.laws.correlation import Key, Outcome, correlate, key_of, new_state
+from trustfold_projections.laws.correlation.singles import PolicyState
+from trustfold_projections.laws.medians import MedianTable
+from trustfold_projections.laws.policy.globs import GlobIndex, matches
+from trustfold_projections.laws.policy.thresholds import DEFAULTS, stricter, strictest
+from trustfold_schemas.decisions import BANDS, ModeName, Threshold
+from trustfold_schemas.errors import ThresholdNotFoundError
+from trustfold_schemas.events import Reversibility
+from trustfold_schemas.facts import Fact
+from trustfold_schemas.policy_events import (
+    EffectDeclaredEvent,
+    EffectRemovedEvent,
+    PolicyData,
+    PolicyEvent,
+    PolicyModeEvent,
+    ThresholdRemovedEvent,
+    ThresholdSetEvent,
+    TrustReinstatedEvent,
+    TrustRevokedEvent,
+)
+from trustfold_schemas.subject import Subject
+
+SPOT_CHECK_ONE_IN: Final = 20
+"""One promotion in so many is asked all the same, unless the mode says otherwise."""
+
+RULINGS_MAX = 10_000
+
+
+class SaidBy(Struct, frozen=True, gc=False):
+    """Who set something, why, and when it was recorded."""
+
+    by: str
+    why: str
+    recorded: int
+
+
+class SetThreshold(Struct, frozen=True, gc=False):
+    """A threshold in force, set for a glob and a band."""
+
+    threshold: Threshold
+    said: SaidBy
+
+
+class Declaration(Struct, frozen=True, gc=False):
+    """A declaration in force: how far effects that match a glob can be taken back."""
+
+    effect: str
+    reversibility: Reversibility
+    version: int
+    said: SaidBy
+
+
+class Revocation(Struct, frozen=True, gc=False):
+    """A revocation in force: the globs of subjects that are never promoted."""
+
+    revocation_id: str
+    source: str
+    scope: str
+    tool: str
+    effect: str
+    said: SaidBy
+
+    def names(self, subject: Subject) -> bool:
+        """Whether a subject is revoked by it."""
+        return (
+            matches(self.effect, subject.effect)
+            and matches(self.tool, subject.tool)
+            and matches(self.scope, subject.scope)
+        )
+
+
+class Mode(Struct, frozen=True, gc=False):
+    """The mode in force; version 0 is that of a policy that nobody has set."""
+
+    mode: ModeName = "shadow"
+    spot_check_one_in: int = SPOT_CHECK_ONE_IN
+    version: int = 0
+    said: SaidBy | None = None
+
+
+class Ruling(Struct, frozen=True, gc=False):
+    """What the policy has to say of one effect, whoever does it.
+
+    `threshold` by band is the one that rules there, or the band's default.
+    """
+
+    declaration: Declaration | None
+    capped_by: tuple[Threshold, ...]
+    threshold: Mapping[Reversibility, Threshold]
+
+
+class Policy:
+    """The policy as it stands after so many facts of its log; never changed, only replaced.
+
+    It is the seed's TrustThresholdRegistry.
+    """
+
+    def __init__(
+        self,
+        version: int = 0,
+        *,
+        thresholds: Mapping[tuple[str, Reversibility], SetThreshold] | None = None,
+        declarations: Mapping[str, Declaration] | None = None,
+        revocations: Iterable[Revocation] = (),
+        mode: Mode | None = None,
+    ) -> None:
+        self.version = version
+        self.thresholds = dict(thresholds or {})
+        self.declarations = dict(declarations or {})
+        self.revocations = tuple(revocations)
+        self.mode = mode or Mode()
+        self._declared = GlobIndex(self.declarations.items())
+        self._set = GlobIndex(
+            (effect, one.threshold) for (effect, _), one in self.thresholds.items()
+        )
+        self._rulings: dict[str, Ruling] = {}
+
+    def ruling(self, effect: str) -> Ruling:
+        """What rules an effect. Remembered, since a policy never changes."""
+        known = self._rulings.get(effect)
+        if known is None:
+            if len(self._rulings) >= RULINGS_MAX:
+                self._rulings.clear()
+            known = self._rulings[effect] = self._rule(effect)
+        return known
+
+    def _rule(self, effect: str) -> Ruling:
+        matching = list(self._set.matching(effect))
+        return Ruling(
+            self._declared.best(effect),
+            tuple(one for one in matching if one.cap_autonomy is not None),
+            {
+                band: next((one for one in matching if one.risk_band == band), DEFAULTS[band])
+                for band in BANDS
+            },
+        )
+
+    def in_force(self, effect: str, reversibility: Reversibility) -> Reversibility:
+        """The stricter of the registry's reversibility and a caller's.
+
+        Raises ThresholdNotFoundError for an effect that no declaration matches.
+        """
+        declaration = self.ruling(effect).declaration
+        if declaration is None:
+            raise ThresholdNotFoundError(
+                f"no declaration matches the effect {effect!r}; "
+                f"`trustfold effect declare {effect!r} --reversibility R --why W` makes one"
+            )
+        return stricter(declaration.reversibility, reversibility)
+
+    def for_effect(self, effect_class: str, reversibility: Reversibility) -> Threshold:
+        """The threshold that an action must meet; that of irreversible ones has min_score 1.0.
+
+        Where the caller says more than the registry, the thresholds of both bands must be met:
+        a caller's word never makes it easier. Raises ThresholdNotFoundError for an effect that
+        no declaration matches.
+        """
+        band = self.in_force(effect_class, reversibility)
+        ruling = self.ruling(effect_class)
+        assert ruling.declaration is not None
+        made = ruling.threshold[band]
+        if band == "irreversible":
+            made = strictest(made, DEFAULTS["irreversible"])
+        for other in BANDS[BANDS.index(ruling.declaration.reversibility) : BANDS.index(band)]:
+            made = strictest(made, ruling.threshold[other])
+        return made
+
+    def revoked_by(self, subject: Subject) -> list[Revocation]:
+        """The revocations in force that name a subject."""
+        return [one for one in self.revocations if one.names(subject)]
+
+
+class PolicyLog:
+    """The log `policy` folded so far: what is in force, and what decides over the next fact."""
+
+    def __init__(self) -> None:
+        self._states: dict[Key, PolicyState] = {}
+        self._thresholds: dict[tuple[str, Reversibility], SetThreshold] = {}
+        self._declarations: dict[str, Declaration] = {}
+        self._revocations: dict[tuple[str, str], Revocation] = {}
+        self._mode = Mode()
+        self._version = 0
+        self._policy: Policy | None = None
+        self.last_recorded = 0
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        if self._policy is None:
+            self._policy = Policy(
+                self._version,
+                thresholds=self._thresholds,
+                declarations=self._declarations,
+                revocations=self._revocations.values(),
+                mode=self._mode,
+            )
+        return self._policy
+
+    def take(self, fact: Fact) -> Outcome:
+        """Take one fact of the log; a duplicate or a stale version changes nothing."""
+        event = fact.event
+        assert isinstance(event, PolicyEvent)
+        key = key_of(event)
+        state = self._states.get(key)
+        if state is None:
+            fresh = new_state(key)
+            assert isinstance(fresh, PolicyState)
+            state = self._states[key] = fresh
+        outcome = correlate(state, fact, MedianTable())
+        self.last_recorded = max(self.last_recorded, fact.recorded)
+        if outcome.remembered:
+            self._version += 1
+            self._policy = None
+            self._apply(event, fact, state.version)
+        return outcome
+
+    def version_of(self, event: PolicyEvent) -> int:
+        """How many facts so far were of what an event sets or removes."""
+        state = self._states.get(key_of(event))
+        return 0 if state is None else state.version
+
+    def _apply(self, event: PolicyEvent, fact: Fact, version: int) -> None:
+        if isinstance(event, ThresholdSetEvent):
+            data = event.data
+            self._thresholds[data.effect, data.risk_band] = SetThreshold(
+                Threshold(
+                    data.risk_band,
+                    int(data.min_score),
+                    data.min_samples,
+                    data.min_grants,
+                    int(data.min_approval_rate),
+                    data.cap_autonomy,
+                    data.effect,
+                    version,
+                ),
+                _said(event.data, fact),
+            )
+        elif isinstance(event, ThresholdRemovedEvent):
+            self._thresholds.pop((event.data.effect, event.data.risk_band), None)
+        elif isinstance(event, EffectDeclaredEvent):
+            self._declarations[event.data.effect] = Declaration(
+                event.data.effect, event.data.reversibility, version, _said(event.data, fact)
+            )
+        elif isinstance(event, EffectRemovedEvent):
+            self._declarations.pop(event.data.effect, None)
+        elif isinstance(event, TrustRevokedEvent):
+            globs = (event.data.scope, event.data.tool, event.data.effect)
+            self._revocations[event.source, event.id] = Revocation(
+                event.id, event.source, *globs, _said(event.data, fact)
+            )
+        elif isinstance(event, TrustReinstatedEvent):
+            for name in [n for n in self._revocations if n[1] == event.data.revocation_id]:
+                del self._revocations[name]
+        else:
+            assert isinstance(event, PolicyModeEvent)
+            one_in = event.data.spot_check_one_in
+            self._mode = Mode(
+                event.data.mode,
+                self._mode.spot_check_one_in if one_in is None else one_in,
+                version,
+                _said(event.data, fact),
+            )
+
+
+def policy_of(facts: Iterable[Fact], most: int | None = None) -> Policy:
+    """The policy after the facts of its log, or after the first `most` that were accepted."""
+    log = PolicyLog()
+    for fact in facts:
+        if most is not None and log.policy.version >= most:
+            break
+        log.take(fact)
+    return log.policy
+
+
+def _said(data: PolicyData, fact: Fact) -> SaidBy:
+    return SaidBy(fact.stamp.identity or data.by, data.why, fact.recorded)
