@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.runs import run
 from tests.oracles.batch import batch
 from tests.oracles.histories import Draft, rearranged, tame_histories, told, wild_histories
+from trustfold_projections.laws.correlation import (
+    Outcome,
+    Verdict,
+    correlate,
+    key_of,
+    lone_close,
+    new_state,
+)
+from trustfold_projections.laws.medians import MedianTable
+from trustfold_schemas.decoding import decode_event
+from trustfold_schemas.events import CostMedianEvent, TraceClosedEvent
+from trustfold_schemas.facts import OWNER, Fact
 from trustfold_schemas.scores import content_digest
 
 
@@ -42,6 +55,25 @@ def test_any_order_and_repetition_gives_the_same_digests(data: st.DataObject) ->
     assert {s: content_digest(x) for s, x in first.states.items()} == {
         s: content_digest(x) for s, x in again.states.items()
     }
+
+
+@given(wild_histories())
+def test_a_lone_close_writes_what_the_whole_law_writes(history: list[Draft]) -> None:
+    """The short way answers as the long one, or leaves the answer to it, whatever the medians."""
+    medians = MedianTable()
+    for one in told(history):
+        document = msgspec.json.encode(one.event)
+        event = decode_event(document)
+        fact = Fact(one.recorded, one.recorded, OWNER, event, document)
+        if isinstance(event, CostMedianEvent):
+            medians.add(event.data, fact.recorded)
+        shortly = lone_close(fact, medians)
+        key = key_of(event)
+        if shortly is not None:
+            outcome = correlate(new_state(key), fact, medians)
+            assert outcome == Outcome(Verdict.ACCEPTED, shortly, (), remembered=True)
+        elif isinstance(event, TraceClosedEvent) and event.time <= fact.recorded:
+            assert event.data.violations or event.data.step_count is not None
 
 
 @given(wild_histories())

@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from trustfold_projections.laws.correlation import Key, TraceState
+from trustfold_projections.laws.correlation import Key
 from trustfold_projections.laws.correlation.abandoned import CLOSE_EXPECTED
 from trustfold_projections.laws.explanation import without_event, without_trace
 from trustfold_projections.laws.medians import MedianTable
@@ -183,8 +183,7 @@ def _repair_traces(connection: sqlite3.Connection) -> int:
             if key.kind != "trace":
                 continue
             held = load_key(connection, key, medians, skip_unreadable=True)
-            assert isinstance(held.state, TraceState)
-            row = trace_row(held, held.state)
+            row = trace_row(held)
             seen.add(row[0])
             stored = connection.execute(
                 "SELECT * FROM traces WHERE first_recorded = ?", (row[0],)

@@ -71,7 +71,8 @@ class Derivation:
                     self._connection, key, self._medians, before=fact.recorded, skip_unreadable=True
                 ),
             )
-        outcome = correlate(held.state, fact, self._medians)
+        state = held.known(self._medians)
+        outcome = correlate(state, fact, self._medians)
         if not outcome.remembered:
             self._report.found(
                 "ledger",
@@ -81,9 +82,9 @@ class Derivation:
             )
         note(held, fact.recorded)
         self._keys.trim()
-        if isinstance(held.state, TraceState):
+        if isinstance(state, TraceState):
             assert held.first_recorded is not None
-            self._summaries[held.first_recorded] = trace_row(held, held.state)
+            self._summaries[held.first_recorded] = trace_row(held)
         for entry in outcome.entries:
             self._compare(entry)
 

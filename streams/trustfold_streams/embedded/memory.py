@@ -20,6 +20,7 @@ from trustfold_projections.laws.fold import refold
 from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.errors import TrustCorruptionError
 from trustfold_schemas.events import CostMedianEvent
+from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import ScoreRecord, State, state_of
 from trustfold_schemas.subject import Subject
@@ -33,14 +34,30 @@ SUBJECTS_MAX = 20_000
 
 
 class HeldKey(Struct, gc=False):
-    """The state of one correlation key and where its facts are."""
+    """What is known of one correlation key and where its facts are.
 
-    state: KeyState
+    Of most traces only one fact is ever known, their close: `lone`. Their state is derived when
+    it is asked for, by `known`.
+    """
+
+    key: Key
     hashed: int
+    state: KeyState | None = None
+    lone: Fact | None = None
     first_recorded: int | None = None
     last_recorded: int = 0
     facts: int = 0
     folded: int | None = None
+
+    def known(self, medians: MedianTable) -> KeyState:
+        """The state of the key, derived from its lone fact where that is all."""
+        state = self.state
+        if state is None:
+            state = self.state = new_state(self.key)
+            if self.lone is not None:
+                correlate(state, self.lone, medians)
+                self.lone = None
+        return state
 
 
 class HeldSubject(Struct, gc=False):
@@ -135,6 +152,10 @@ class Memory:
             held = self._keys.put(key, load_key(self._connection, key, self.medians))
         return held
 
+    def known(self, key: Key) -> KeyState:
+        """The state of a key."""
+        return self.key(key).known(self.medians)
+
     def expect(self, keys: Iterable[Key]) -> None:
         """Look up many keys at once; most are new, and are known to be so from then on."""
         unknown = {rows.key_hash(key): key for key in keys if self._keys.get(key) is None}
@@ -150,7 +171,7 @@ class Memory:
             for hashed in some:
                 if hashed not in present:
                     key = unknown[hashed]
-                    self._keys.put(key, HeldKey(new_state(key), hashed))
+                    self._keys.put(key, HeldKey(key, hashed))
 
     def subject(self, subject: Subject) -> HeldSubject:
         """The state of a subject, a new one if there is none.
@@ -232,7 +253,7 @@ def load_key(
 
     Raises StoreDamagedError for a fact that cannot be read, or skips it.
     """
-    held = HeldKey(new_state(key), rows.key_hash(key))
+    held = HeldKey(key, rows.key_hash(key))
     # A median's own key meets the table again; a fresh one lets it in as the first time.
     table = MedianTable() if key.kind == "cost-median" else medians
     for row in connection.execute(
@@ -247,7 +268,7 @@ def load_key(
                 continue
             raise
         if key_of(fact.event) == key:
-            correlate(held.state, fact, table)
+            correlate(held.known(table), fact, table)
             note(held, fact.recorded)
     return held
 

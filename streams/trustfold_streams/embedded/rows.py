@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from trustfold_projections.laws.correlation import Key, key_of
+from trustfold_schemas.amounts import PPM
 from trustfold_schemas.decoding import decode_event
 from trustfold_schemas.events import Event, type_of
 from trustfold_schemas.facts import Fact, Role, Stamp
@@ -42,6 +43,12 @@ INSERT_ENTRY: Final = (
     f"INSERT INTO ledger (position, subject_id, prev, {ENTRY_COLUMNS}) "
     f"VALUES ({', '.join('?' * 27)})"
 )
+INSERT_PLAIN: Final = (
+    f"INSERT INTO ledger (position, subject_id, prev, {ENTRY_COLUMNS}) VALUES (?, ?, ?, "
+    f"?, 1, 1, ?, NULL, ?, 0, ?, {PPM}, 0, ?, 0, ?, 1, 1, 1, "
+    "NULL, NULL, NULL, NULL, ?, ?, NULL, NULL)"
+)
+"""For `plain_values`: a value that stands in the statement costs a quarter of a bound one."""
 
 CALENDAR_END: Final = 253_402_300_800_000_000
 """The year 10000 in microseconds since 1970."""
@@ -140,6 +147,40 @@ def entry_values(entry: Entry) -> Row:
         entry.median_usd,
         entry.to,
         entry.event_id if entry.kind == "rollback" else entry.lifts,
+    )
+
+
+PLAIN_LENGTH: Final = INSERT_PLAIN.count("?")
+_PLAIN = (0, PPM, 0, 0, 1, 1)
+
+
+def plain_values(entry: Entry) -> Row | None:
+    """What distinguishes the evidence of a close that nobody spoke of, for INSERT_PLAIN.
+
+    None for an entry that says more.
+    """
+    a0, a1, a2, a3, a4 = entry.amounts
+    w0, w1, w2, w3, w4 = entry.weights
+    if (
+        (a1, a3, a4, w1, w3, w4) != _PLAIN
+        or entry.kind != "evidence"
+        or entry.revision != 1
+        or entry.n_samples != 1
+        or len(entry.chain) != 1
+        or entry.bad_at is not None
+        or entry.grant_at is not None
+        or entry.self_play is not None
+    ):
+        return None
+    return (
+        entry.recorded,
+        entry.occurred,
+        a0,
+        a2,
+        w0,
+        w2,
+        int(entry.clean),
+        entry.median_usd,
     )
 
 

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import sqlite3
 from collections.abc import Generator, Iterable, Sequence
+from itertools import groupby
 
 from msgspec import Struct
 
@@ -21,6 +22,7 @@ from trustfold_projections.laws.correlation import (
     Verdict,
     correlate,
     key_of,
+    lone_close,
 )
 from trustfold_projections.laws.correlation.abandoned import (
     PATIENCE,
@@ -30,7 +32,7 @@ from trustfold_projections.laws.correlation.abandoned import (
 from trustfold_projections.laws.correlation.singles import PolicyState
 from trustfold_projections.laws.fold import fold, refold
 from trustfold_schemas.errors import EventRefused
-from trustfold_schemas.events import Event
+from trustfold_schemas.events import Event, TraceClosedEvent
 from trustfold_schemas.facts import Fact, Stamp
 from trustfold_schemas.instants import SECOND, format_instant
 from trustfold_schemas.ledger import Entry
@@ -86,7 +88,7 @@ class Writer:
                 documents = [
                     Document(body, "the service's timer")
                     for key in keys
-                    if isinstance(state := self.memory.key(key).state, TraceState)
+                    if isinstance(state := self.memory.known(key), TraceState)
                     and (body := abandoned_close(state)) is not None
                 ]
                 batch = _Batch(self, SERVICE)
@@ -166,7 +168,14 @@ class _Batch:
             return Receipt("dead_letters", None, refusal.reason, refusal.detail)
         held = self.memory.key(key)
         fact = Fact(moment, moment, self.stamp, event, document.body)
-        outcome = correlate(held.state, fact, self.memory.medians)
+        if not held.facts and held.state is None:
+            entries = lone_close(fact, self.memory.medians)
+            if entries is not None:
+                held.lone, held.folded = fact, moment
+                self._record(fact, key, held)
+                self._fold(entries)
+                return Receipt("accepted", moment)
+        outcome = correlate(held.known(self.memory.medians), fact, self.memory.medians)
         if outcome.remembered:
             self._record(fact, key, held)
         self._fold(outcome.entries)
@@ -210,7 +219,8 @@ class _Batch:
             if held is None:
                 held = subjects[entry.subject] = memory.subject(entry.subject)
             position = memory.position = memory.position + 1
-            self.entries.append((position, held.subject_id, held.head, *rows.entry_values(entry)))
+            values = rows.plain_values(entry) or rows.entry_values(entry)
+            self.entries.append((position, held.subject_id, held.head, *values))
             held.head = position
             if not fold(held.state, entry):
                 self._write_entries()
@@ -237,11 +247,7 @@ class _Batch:
         write_scores(self.connection, [score_row(held) for held in self.subjects.values()])
         write_traces(
             self.connection,
-            [
-                trace_row(held, held.state)
-                for held in self.keys.values()
-                if isinstance(held.state, TraceState)
-            ],
+            [trace_row(held) for key, held in self.keys.items() if key.kind == "trace"],
         )
         dead_letters.write(self.connection, self.dead)
 
@@ -253,7 +259,9 @@ class _Batch:
         )
         for _, held in new:
             held.stored = True
-        self.connection.executemany(rows.INSERT_ENTRY, self.entries)
+        for length, some in groupby(self.entries, key=len):
+            plain = length == rows.PLAIN_LENGTH
+            self.connection.executemany(rows.INSERT_PLAIN if plain else rows.INSERT_ENTRY, some)
         self.entries.clear()
 
 
@@ -285,8 +293,15 @@ def score_row(held: HeldSubject) -> rows.Row:
     )
 
 
-def trace_row(held: HeldKey, state: TraceState) -> rows.Row:
+def trace_row(held: HeldKey) -> rows.Row:
     """The summary of a trace for the table `traces`."""
+    state, lone = held.state, held.lone
+    if lone is not None:
+        assert isinstance(lone.event, TraceClosedEvent)
+        data = lone.event.data
+        said = (data.trace_id, data.scope, data.outcome, len(data.steps), None, 0)
+        return (held.first_recorded, held.last_recorded, *said, 1, lone.recorded, held.folded, 0)
+    assert isinstance(state, TraceState)
     close = state.close
     return (
         held.first_recorded,

@@ -3,7 +3,8 @@
 `correlate` takes one fact into what is known of its key, changes that in place, and answers with
 an `Outcome`: the entries it makes and what it turns away. Any order of arrival comes to the same
 sums. Where to look: `intake` for what a fact changes, `contribution` for what a trace says,
-`trace` for entries as differences, `singles` for all that is not keyed by trace.
+`trace` for entries as differences, `lone_close` for the shortest case of that, `singles` for all
+that is not keyed by trace.
 """
 
 from trustfold_projections.laws.correlation.dispatch import (
@@ -15,6 +16,7 @@ from trustfold_projections.laws.correlation.dispatch import (
     new_state,
 )
 from trustfold_projections.laws.correlation.knowledge import TraceState
+from trustfold_projections.laws.correlation.lone_close import lone_close
 from trustfold_projections.laws.correlation.outcome import Outcome, Refusal, Verdict
 from trustfold_projections.laws.correlation.trace import correlate_trace
 
@@ -29,5 +31,6 @@ __all__ = [
     "correlate_trace",
     "key_of",
     "log_key_of",
+    "lone_close",
     "new_state",
 ]
