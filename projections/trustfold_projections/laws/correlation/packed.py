@@ -1,7 +1,13 @@
-"""The states of correlation as bytes, for stores that keep them: msgpack, by the structs' names."""
+"""The states of correlation as bytes, for stores that keep them: msgpack, by the structs' names.
+
+A state is one piece, or many for a store whose records have a size: then its collections are cut
+into parts of so many items, so that what grows at its end leaves all parts but the last as they are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -53,3 +59,52 @@ def unpack_state(key: Key, data: bytes) -> KeyState:
     """A state from its msgpack; the key says of which kind it is."""
     state: KeyState = _IN[type(new_state(key))].decode(data)
     return state
+
+
+# ---- in parts ------------------------------------------------------------------------------------
+
+PART_ITEMS = 256
+"""Items of a collection in one part of a state."""
+
+
+def pack_parts(state: KeyState) -> tuple[bytes, dict[str, bytes]]:
+    """A state in parts: what is not a collection, and the parts by `field/number`."""
+    collections = {
+        name: value for name in state.__struct_fields__ if (value := _collection(state, name))
+    }
+    bare = msgspec.structs.replace(state, **{name: type(v)() for name, v in collections.items()})
+    parts = {
+        f"{name}/{number}": _OUT.encode(some)
+        for name, value in collections.items()
+        for number, some in enumerate(_cut(value))
+    }
+    return _OUT.encode(bare), parts
+
+
+def unpack_parts(key: Key, bare: bytes, parts: Mapping[str, bytes]) -> KeyState:
+    """A state from its parts, in the order in which `pack_parts` gives them."""
+    state = unpack_state(key, bare)
+    types = {field.name: field.type for field in msgspec.structs.fields(state)}
+    for name, packed in parts.items():
+        field = name.partition("/")[0]
+        value = getattr(state, field)
+        some = msgspec.msgpack.decode(packed, type=types[field], dec_hook=_decoded)
+        if isinstance(value, dict):
+            value.update(some)
+        else:
+            value.extend(some)
+    return state
+
+
+def _collection(state: KeyState, name: str) -> dict[Any, Any] | list[Any] | None:
+    value = getattr(state, name)
+    return value if isinstance(value, dict | list) and value else None
+
+
+def _cut(value: dict[Any, Any] | list[Any]) -> Iterator[dict[Any, Any] | list[Any]]:
+    if isinstance(value, list):
+        yield from (value[at : at + PART_ITEMS] for at in range(0, len(value), PART_ITEMS))
+        return
+    items: Iterable[tuple[Any, Any]] = iter(value.items())
+    while some := dict(islice(items, PART_ITEMS)):
+        yield some

@@ -7,8 +7,9 @@ so they telescope to the same sums in any order of arrival.
 from __future__ import annotations
 
 from trustfold_projections.laws.correlation.contribution import contribution
-from trustfold_projections.laws.correlation.intake import Intake, Moved
+from trustfold_projections.laws.correlation.intake import Intake
 from trustfold_projections.laws.correlation.knowledge import Close, Given, TraceState
+from trustfold_projections.laws.correlation.marks import Moved
 from trustfold_projections.laws.correlation.outcome import (
     Outcome,
     Verdict,
