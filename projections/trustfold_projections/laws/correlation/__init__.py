@@ -2,9 +2,9 @@
 
 `correlate` takes one fact into what is known of its key, changes that in place, and answers with
 an `Outcome`: the entries it makes and what it turns away. Any order of arrival comes to the same
-sums. Where to look: `intake` and `hearing` for what a fact changes, `contribution` for what a trace says,
-`trace` for entries as differences, `lone_close` for the shortest case of that, `singles` for all
-that is not keyed by trace.
+sums. Where to look: `intake` and `hearing` for what a fact changes, `contribution` for what a
+trace says, `trace` for entries as differences, `lone_close` for the shortest case of that,
+`singles` for all that is not keyed by trace.
 """
 
 from trustfold_projections.laws.correlation.dispatch import (
