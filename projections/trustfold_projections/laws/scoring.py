@@ -29,15 +29,19 @@ RAW_SCORE_WEIGHTS = (0.30, 0.25, 0.20, 0.15, 0.10)
 
 def values_of(state: State, *, self_play: bool = True) -> tuple[float, float, float, float, float]:
     """The five components, each in [0, 1]; the policy leaves self-play out of tool_success."""
-    num, den = list(state.num), list(state.den)
+    # Written out: a policy reads them at every question, from memory.
+    (n0, n1, n2, n3, n4), (d0, d1, d2, d3, d4) = state.num, state.den
     if self_play:
-        num[TOOL_SUCCESS] += state.self_play_num
-        den[TOOL_SUCCESS] += state.self_play_den
-    tool, approval, cost, clean, undo = (
-        n / (d * PPM) if d else nothing
-        for n, d, nothing in zip(num, den, WITHOUT_EVIDENCE, strict=True)
+        n0 += state.self_play_num
+        d0 += state.self_play_den
+    w0, w1, w2, w3, w4 = WITHOUT_EVIDENCE
+    return (
+        n0 / (d0 * PPM) if d0 else w0,
+        n1 / (d1 * PPM) if d1 else w1,
+        n2 / (d2 * PPM) if d2 else w2,
+        n3 / (d3 * PPM) if d3 else w3,
+        n4 / (d4 * PPM) if d4 else w4,
     )
-    return tool, approval, cost, clean, undo
 
 
 def raw_score_of(values: tuple[float, float, float, float, float]) -> float:

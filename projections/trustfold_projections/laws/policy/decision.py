@@ -7,10 +7,9 @@ what a rule forbids, no score allows. Whatever the caller says can only make it 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 
 from trustfold_projections.laws.policy.brake import brake_of
-from trustfold_projections.laws.policy.registry import Policy
+from trustfold_projections.laws.policy.registry import Policy, Ruling
 from trustfold_projections.laws.policy.thresholds import Shortfall, shortfalls
 from trustfold_projections.laws.scoring import (
     RAW_SCORE_WEIGHTS,
@@ -21,13 +20,21 @@ from trustfold_projections.laws.scoring import (
 from trustfold_projections.laws.time_weights import ZERO, g
 from trustfold_schemas.amounts import PPM
 from trustfold_schemas.decisions import Action, Part, ReasonCode, Threshold, Verdict
-from trustfold_schemas.errors import ThresholdNotFoundError
-from trustfold_schemas.events import Reversibility
 from trustfold_schemas.ledger import COMPONENTS, FORMULA, HUMAN_APPROVAL_RATE, UNDO_RATE
 from trustfold_schemas.scores import Corrupt, State, content_digest
-from trustfold_schemas.subject import Subject
 
 Lacks = list[Shortfall]
+
+_ALWAYS_ASKED = Shortfall(ReasonCode.IRREVERSIBLE, "what cannot be undone is always asked")
+_UNKNOWN = Shortfall(
+    ReasonCode.UNKNOWN_REVERSIBILITY, "the caller's word how far it can be taken back"
+)
+_UNDECLARED = Shortfall(
+    ReasonCode.UNDECLARED_EFFECT, "a declaration of how far the effect can be undone"
+)
+_FIRST_TRACE = Shortfall(ReasonCode.NO_HISTORY, "a first trace")
+_SHADOW = Shortfall(ReasonCode.SHADOW, "")
+_SPOT_CHECK = Shortfall(ReasonCode.SPOT_CHECK, "a person's answer to a spot check")
 
 
 def decide(
@@ -44,47 +51,67 @@ def decide(
     """Say whether an action may go without asking.
 
     `state` is the subject's, None if nothing ever touched it, Corrupt if it may not be used.
-    `stale` says why the table is not known to be caught up, None if it is. With a `decision_id`
-    it is hashed for the spot check; `spot_checked` says that the trace owes the answer to an
-    earlier one. `digest` is the state's own, where the caller has it already.
+    `stale` says why the table is not known to be caught up, None if it is. A `decision_id` is
+    hashed for the spot check; `spot_checked` says that an earlier one still waits for its answer.
+    `digest` is the state's own, where the caller has it already.
     """
-    subject = action.subject
-    reversibility, threshold, lacks = _by_the_registry(policy, action)
+    subject, said = action.subject, action.reversibility
+    ruling = policy.ruling(subject.effect)
+    # Of a caller who does not know how far it can be taken back, the worst is supposed.
+    threshold = ruling.threshold.get(said or "irreversible")
+    lacks = _by_the_registry(policy, ruling, action)
     if stale is not None:
         lacks.append(Shortfall(ReasonCode.STALE, stale))
+    known = State(subject=subject) if state is None or isinstance(state, Corrupt) else state
+    values = values_of(known, self_play=False)
+    raw_score = raw_score_of(values)
+    freshness = freshness_of(known.last_updated, now)
+    score = raw_score * freshness
     if isinstance(state, Corrupt):
         lacks.append(Shortfall(ReasonCode.CORRUPT, f"a sound record of its score: {state.error}"))
-        known = None
     else:
-        known = state
-        _by_history(known or State(subject=subject), threshold, now, lacks)
+        _by_history(known, threshold, now, score, lacks)
     would_be = not lacks
-    if would_be and policy.mode.mode == "shadow":
-        lacks.append(Shortfall(ReasonCode.SHADOW, ""))
-    elif would_be and (spot_checked or _is_spot_check(decision_id, policy.mode.spot_check_one_in)):
-        lacks.append(Shortfall(ReasonCode.SPOT_CHECK, "a person's answer to a spot check"))
-    return _verdict(
-        known,
-        policy,
-        action,
-        now,
-        lacks,
-        threshold,
-        reversibility,
-        would_be=would_be,
-        digest=digest,
+    if would_be:
+        _by_the_mode(policy, decision_id, lacks, spot_checked=spot_checked)
+    weight = g(max(ZERO, now))
+    decided, samples = known.den[HUMAN_APPROVAL_RATE], known.den[UNDO_RATE]
+    reasons, missing = _in_words(lacks)
+    return Verdict(
+        verdict="approve_required" if lacks else "allow",
+        would_be="allow" if would_be else "approve_required",
+        via=None if lacks else "trust_promoted",
+        reason=reasons[0],
+        reasons=reasons,
+        missing=missing,
+        at=now,
+        subject=subject,
+        reversibility=None if said is None else ruling.in_force.get(said),
+        declared_by=None if ruling.declaration is None else ruling.declaration.effect,
+        threshold=threshold,
+        parts=_parts(values),
+        raw_score=raw_score,
+        freshness=freshness,
+        score=score,
+        n_samples=known.n_samples,
+        effective_samples=samples / weight,
+        effective_grants=known.num[HUMAN_APPROVAL_RATE] / (PPM * weight),
+        human_coverage=decided / samples if samples else 0.0,
+        last_updated=known.last_updated,
+        last_bad_at=known.last_bad_at,
+        last_grant_at=known.last_grant_at,
+        digest=(digest or content_digest(known)) if known is state else None,
+        version=known.version,
+        formula=FORMULA,
+        mode=policy.mode.mode,
+        policy_version=policy.version,
     )
 
 
-def _by_the_registry(
-    policy: Policy, action: Action
-) -> tuple[Reversibility | None, Threshold | None, Lacks]:
-    """What the policy says of subject and effect before anything is known of its history."""
-    subject, said, lacks = action.subject, action.reversibility, Lacks()
-    threshold: Threshold | None = None
-    reversibility: Reversibility | None = None
-    ruling = policy.ruling(subject.effect)
-    declared = ruling.declaration
+def _by_the_registry(policy: Policy, ruling: Ruling, action: Action) -> Lacks:
+    """What the policy says of subject and effect before anything is known of their history."""
+    subject, said, declared = action.subject, action.reversibility, ruling.declaration
+    lacks: Lacks = []
     if subject.is_global:
         lacks.append(
             Shortfall(ReasonCode.RESERVED_TOOL, f"a tool: `{subject.tool}` counts whole traces")
@@ -92,107 +119,68 @@ def _by_the_registry(
     if said == "irreversible" or (
         declared is not None and declared.reversibility == "irreversible"
     ):
-        lacks.append(Shortfall(ReasonCode.IRREVERSIBLE, "what cannot be undone is always asked"))
+        lacks.append(_ALWAYS_ASKED)
     if said is None:
-        lacks.append(
-            Shortfall(
-                ReasonCode.UNKNOWN_REVERSIBILITY, "the caller's word how far it can be taken back"
-            )
-        )
-    try:
-        # Of a caller who does not know, the worst is supposed.
-        threshold = policy.for_effect(subject.effect, said or "irreversible")
-        reversibility = None if said is None else policy.in_force(subject.effect, said)
-    except ThresholdNotFoundError:
-        lacks.append(
-            Shortfall(
-                ReasonCode.UNDECLARED_EFFECT, "a declaration of how far the effect can be undone"
-            )
-        )
-    revoked = policy.revoked_by(subject)
-    if revoked:
+        lacks.append(_UNKNOWN)
+    if declared is None:
+        lacks.append(_UNDECLARED)
+    if policy.revocations and (revoked := policy.revoked_by(subject)):
         names = ", ".join(one.revocation_id for one in revoked)
         lacks.append(Shortfall(ReasonCode.REVOKED, f"a reinstatement of {names}"))
     for cap in ruling.capped_by:
         words = f"the end of the cap on {cap.effect} ({cap.risk_band})"
         lacks.append(Shortfall(ReasonCode.CAPPED, words))
-    return reversibility, threshold, lacks
+    return lacks
 
 
-def _by_history(state: State, threshold: Threshold | None, now: int, lacks: Lacks) -> None:
+def _by_history(
+    state: State, threshold: Threshold | None, now: int, score: float, lacks: Lacks
+) -> None:
     """What a subject's own past leaves to be desired."""
-    brake = brake_of(state.last_bad_at, state.last_grant_at, now)
-    if brake is not None:
-        lacks.append(Shortfall(ReasonCode.BRAKED, brake.sentence(now)))
+    if state.last_bad_at is not None:
+        brake = brake_of(state.last_bad_at, state.last_grant_at, now)
+        if brake is not None:
+            lacks.append(Shortfall(ReasonCode.BRAKED, brake.sentence(now)))
     if state.n_samples == 0:
-        lacks.append(Shortfall(ReasonCode.NO_HISTORY, "a first trace"))
+        lacks.append(_FIRST_TRACE)
     if threshold is not None:
-        lacks += shortfalls(state, threshold, now)
+        lacks += shortfalls(state, threshold, now, score)
 
 
-def _is_spot_check(decision_id: str | None, one_in: int) -> bool:
+def _by_the_mode(
+    policy: Policy, decision_id: str | None, lacks: Lacks, *, spot_checked: bool
+) -> None:
+    """What keeps back an action that would be promoted."""
+    if policy.mode.mode == "shadow":
+        lacks.append(_SHADOW)
+    elif spot_checked or is_spot_check(decision_id, policy.mode.spot_check_one_in):
+        lacks.append(_SPOT_CHECK)
+
+
+def is_spot_check(decision_id: str | None, one_in: int) -> bool:
+    """Whether a promotion under this id is asked all the same: one id in `one_in`, 0 is none."""
     if decision_id is None or one_in == 0:
         return False
     hashed = hashlib.sha256(decision_id.encode()).digest()
     return int.from_bytes(hashed[:8], "big") % one_in == 0
 
 
-def _verdict(
-    state: State | None,
-    policy: Policy,
-    action: Action,
-    now: int,
-    lacks: Sequence[Shortfall],
-    threshold: Threshold | None,
-    reversibility: Reversibility | None,
-    *,
-    would_be: bool,
-    digest: str | None,
-) -> Verdict:
-    declared = policy.ruling(action.subject.effect).declaration
-    reasons = tuple(dict.fromkeys(lack.reason for lack in lacks)) or (ReasonCode.PROMOTED,)
-    allowed = not lacks
-    shown = state if state is not None else _nothing(action.subject)
-    values = values_of(shown, self_play=False)
-    raw_score = raw_score_of(values)
-    freshness = freshness_of(shown.last_updated, now)
-    weight = g(max(now, ZERO))
-    decided, samples = shown.den[HUMAN_APPROVAL_RATE], shown.den[UNDO_RATE]
-    return Verdict(
-        verdict="allow" if allowed else "approve_required",
-        would_be="allow" if would_be else "approve_required",
-        via="trust_promoted" if allowed else None,
-        reason=reasons[0],
-        reasons=reasons,
-        missing="; ".join(lack.words for lack in lacks if lack.words),
-        at=now,
-        subject=action.subject,
-        reversibility=reversibility,
-        declared_by=None if declared is None else declared.effect,
-        threshold=threshold,
-        parts=tuple(
-            Part(name, value, share, share * (1 - value if c == UNDO_RATE else value))
-            for c, (name, value, share) in enumerate(
-                zip(COMPONENTS, values, RAW_SCORE_WEIGHTS, strict=True)
-            )
-        ),
-        raw_score=raw_score,
-        freshness=freshness,
-        score=raw_score * freshness,
-        n_samples=shown.n_samples,
-        effective_samples=samples / weight,
-        effective_grants=shown.num[HUMAN_APPROVAL_RATE] / (PPM * weight),
-        human_coverage=decided / samples if samples else 0.0,
-        last_updated=shown.last_updated,
-        last_bad_at=shown.last_bad_at,
-        last_grant_at=shown.last_grant_at,
-        digest=None if state is None else digest or content_digest(state),
-        version=shown.version,
-        formula=FORMULA,
-        mode=policy.mode.mode,
-        policy_version=policy.version,
+def _in_words(lacks: Lacks) -> tuple[tuple[ReasonCode, ...], str]:
+    """The reasons, each once, and the sentence that says what is missing."""
+    if not lacks:
+        return (ReasonCode.PROMOTED,), ""
+    reasons = tuple(dict.fromkeys([lack.reason for lack in lacks]))
+    return reasons, "; ".join([lack.words for lack in lacks if lack.words])
+
+
+def _parts(values: tuple[float, float, float, float, float]) -> tuple[Part, ...]:
+    """The five components with their terms of raw_score."""
+    (a, b, c, d, e), (v0, v1, v2, v3, v4) = RAW_SCORE_WEIGHTS, values
+    n0, n1, n2, n3, n4 = COMPONENTS
+    return (
+        Part(n0, v0, a, a * v0),
+        Part(n1, v1, b, b * v1),
+        Part(n2, v2, c, c * v2),
+        Part(n3, v3, d, d * v3),
+        Part(n4, v4, e, e * (1 - v4)),
     )
-
-
-def _nothing(subject: Subject) -> State:
-    return State(subject=subject)

@@ -92,13 +92,16 @@ class Mode(Struct, frozen=True, gc=False):
 
 
 class Ruling(Struct, frozen=True, gc=False):
-    """What the policy has to say of one effect, whoever does it.
+    """What the policy has to say of one effect, whoever does it, by the caller's own word.
 
-    `threshold` by band is the one that rules there, or the band's default.
+    `in_force` is the stricter of the registry's reversibility and the word, and `threshold` what
+    must be met then; both None where no declaration matches. `capped_by` are the thresholds that
+    forbid promotion in any band.
     """
 
     declaration: Declaration | None
     capped_by: tuple[Threshold, ...]
+    in_force: Mapping[Reversibility, Reversibility]
     threshold: Mapping[Reversibility, Threshold]
 
 
@@ -138,14 +141,22 @@ class Policy:
         return known
 
     def _rule(self, effect: str) -> Ruling:
+        declaration = self._declared.best(effect)
         matching = list(self._set.matching(effect))
+        caps = tuple(one for one in matching if one.cap_autonomy is not None)
+        if declaration is None:
+            return Ruling(None, caps, {}, {})
+        of_bands = {
+            band: next((one for one in matching if one.risk_band == band), DEFAULTS[band])
+            for band in BANDS
+        }
+        registry = declaration.reversibility
+        in_force = {said: stricter(registry, said) for said in BANDS}
         return Ruling(
-            self._declared.best(effect),
-            tuple(one for one in matching if one.cap_autonomy is not None),
-            {
-                band: next((one for one in matching if one.risk_band == band), DEFAULTS[band])
-                for band in BANDS
-            },
+            declaration,
+            caps,
+            in_force,
+            {said: _threshold(of_bands, registry, in_force[said]) for said in BANDS},
         )
 
     def in_force(self, effect: str, reversibility: Reversibility) -> Reversibility:
@@ -153,13 +164,7 @@ class Policy:
 
         Raises ThresholdNotFoundError for an effect that no declaration matches.
         """
-        declaration = self.ruling(effect).declaration
-        if declaration is None:
-            raise ThresholdNotFoundError(
-                f"no declaration matches the effect {effect!r}; "
-                f"`trustfold effect declare {effect!r} --reversibility R --why W` makes one"
-            )
-        return stricter(declaration.reversibility, reversibility)
+        return self._declared_ruling(effect).in_force[reversibility]
 
     def for_effect(self, effect_class: str, reversibility: Reversibility) -> Threshold:
         """The threshold that an action must meet; that of irreversible ones has min_score 1.0.
@@ -168,15 +173,16 @@ class Policy:
         a caller's word never makes it easier. Raises ThresholdNotFoundError for an effect that
         no declaration matches.
         """
-        band = self.in_force(effect_class, reversibility)
-        ruling = self.ruling(effect_class)
-        assert ruling.declaration is not None
-        made = ruling.threshold[band]
-        if band == "irreversible":
-            made = strictest(made, DEFAULTS["irreversible"])
-        for other in BANDS[BANDS.index(ruling.declaration.reversibility) : BANDS.index(band)]:
-            made = strictest(made, ruling.threshold[other])
-        return made
+        return self._declared_ruling(effect_class).threshold[reversibility]
+
+    def _declared_ruling(self, effect: str) -> Ruling:
+        ruling = self.ruling(effect)
+        if ruling.declaration is None:
+            raise ThresholdNotFoundError(
+                f"no declaration matches the effect {effect!r}; "
+                f"`trustfold effect declare {effect!r} --reversibility R --why W` makes one"
+            )
+        return ruling
 
     def revoked_by(self, subject: Subject) -> list[Revocation]:
         """The revocations in force that name a subject."""
@@ -283,6 +289,18 @@ def policy_of(facts: Iterable[Fact], most: int | None = None) -> Policy:
             break
         log.take(fact)
     return log.policy
+
+
+def _threshold(
+    of_bands: Mapping[Reversibility, Threshold], registry: Reversibility, in_force: Reversibility
+) -> Threshold:
+    """What must be met in a band: where the caller says more than the registry, both bands'."""
+    made = of_bands[in_force]
+    if in_force == "irreversible":
+        made = strictest(made, DEFAULTS["irreversible"])
+    for other in BANDS[BANDS.index(registry) : BANDS.index(in_force)]:
+        made = strictest(made, of_bands[other])
+    return made
 
 
 def _said(data: PolicyData, fact: Fact) -> SaidBy:

@@ -59,17 +59,18 @@ def strictest(one: Threshold, other: Threshold) -> Threshold:
     )
 
 
-def shortfalls(state: State, threshold: Threshold, now: int) -> list[Shortfall]:
+def shortfalls(
+    state: State, threshold: Threshold, now: int, score: float | None = None
+) -> list[Shortfall]:
     """What a state lacks of a threshold at a moment; empty where it is met.
 
     Score without self-play, effective samples and grants, and, wherever there is human evidence,
-    the approval rate.
+    the approval rate. `score` is the state's own, where the caller has it already.
     """
     made: list[Shortfall] = []
-    if not reaches_score(state, threshold.min_score, now):
-        score = raw_score_of(values_of(state, self_play=False)) * freshness_of(
-            state.last_updated, now
-        )
+    if score is None:
+        score = score_without_self_play(state, now)
+    if not reaches_score(state, threshold.min_score, now, score):
         made.append(
             Shortfall(
                 ReasonCode.SCORE_TOO_LOW,
@@ -93,9 +94,15 @@ def shortfalls(state: State, threshold: Threshold, now: int) -> list[Shortfall]:
     return made
 
 
-def reaches_score(state: State, min_score: int, now: int) -> bool:
+def score_without_self_play(state: State, now: int) -> float:
+    """The score that the policy goes by, for people."""
+    return raw_score_of(values_of(state, self_play=False)) * freshness_of(state.last_updated, now)
+
+
+def reaches_score(state: State, min_score: int, now: int, score: float | None = None) -> bool:
     """Whether the score without self-play is at least `min_score` (ppm) at `now`, exactly."""
-    score = raw_score_of(values_of(state, self_play=False)) * freshness_of(state.last_updated, now)
+    if score is None:
+        score = score_without_self_play(state, now)
     wanted = min_score / PPM
     if abs(score - wanted) > _FLOAT_ERRS:
         return score > wanted
