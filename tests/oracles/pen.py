@@ -7,12 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from tests.oracles.batch import (
-    MINUTE,
     Contribution,
     Subject,
     Sums,
@@ -20,9 +15,7 @@ from tests.oracles.batch import (
     batch,
     contributions,
     g,
-    mantissas,
 )
-from tests.oracles.histories import Draft, rearranged, tame_histories, told, wild_histories
 
 T = 1_776_861_296_789_012  # 2026-04-22T12:34:56.789012Z
 NOW = T + 60 * 86_400_000_000
@@ -89,43 +82,6 @@ class Log:
     def state(self, subject: Subject) -> Sums:
         """The subject's final state."""
         return batch(self.facts)[subject]
-
-
-def step(self, step: dict[str, Any], moment: int = T, **data: Any) -> Told:
-        """A `step.recorded` of trace t."""
-        return self.say("step.recorded", moment, **({"trace_id": "t", "step": step} | data))
-
-    def decide(self, decision: str, moment: int = T, **data: Any) -> Told:
-        """A human's `approval.decided` on trace t."""
-        head = {"trace_id": "t", "decision": decision, "decided_by": HUMAN}
-        return self.say("approval.decided", moment, **(head | data))
-
-    def undo(self, moment: int = T, **data: Any) -> Told:
-        """A human's `undo.executed` on trace t."""
-        return self.say("undo.executed", moment, **({"trace_id": "t", "by": HUMAN} | data))
-
-    def aside(self, kind: str, moment: int = T, **data: Any) -> Told:
-        """A `trace.excluded` or `trace.included` of trace t."""
-        return self.say(f"trace.{kind}", moment, trace_id="t", by="op", why="test", **data)
-
-    def signals(self, subject: Subject = WRITE, moment: int = T, **data: Any) -> Told:
-        """A `signals.reported` of trace t."""
-        head = {"trace_id": "t", "subject": list(subject)}
-        return self.say("signals.reported", moment, **(head | data))
-
-    def gives(self, subject: Subject) -> Contribution:
-        """What trace t gives the subject."""
-        return contributions(self.facts).get(("t", subject), Contribution())
-
-    def state(self, subject: Subject) -> Sums:
-        """The subject's final state."""
-        return batch(self.facts)[subject]
-
-
-@pytest.fixture
-def log() -> Log:
-    """An empty log."""
-    return Log()
 
 
 def step(name: str, subject: Subject = WRITE, status: str = "ok", **more: Any) -> dict[str, Any]:
