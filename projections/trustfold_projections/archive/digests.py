@@ -14,8 +14,6 @@ from trustfold_projections.archive.schema import SCHEMAS, Topic
 DERIVED: Final = frozenset({"seg_max"})
 """Columns that say something of the file, not of the log: a merge changes them."""
 
-_BYTES_AT_ONCE = 1 << 20
-
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, 64 hexadecimal digits."""
@@ -53,11 +51,10 @@ def _column_digest(column: pa.Field, values: pa.Array) -> bytes:
     digest.update(valid.astype(np.uint8).tobytes())
     name = str(column.type)
     if name in ("string", "binary"):
-        _add_texts(digest, values)
+        _add_texts(digest, values.fill_null("" if name == "string" else b""))
     elif name.startswith("list"):
-        items = values.to_pylist()
-        digest.update(np.array([len(item) for item in items], dtype="<i8").tobytes())
-        digest.update(np.array([one for item in items for one in item], dtype="<i8").tobytes())
+        digest.update(_lengths(values).astype("<i8").tobytes())
+        digest.update(values.flatten().to_numpy().astype("<i8").tobytes())
     else:
         held = values.fill_null(False if name == "bool" else 0)
         fixed = cast("np.ndarray[Any, Any]", held.to_numpy(zero_copy_only=False))
@@ -67,10 +64,22 @@ def _column_digest(column: pa.Field, values: pa.Array) -> bytes:
 
 
 def _add_texts(digest: Any, values: pa.Array) -> None:
-    texts = [
-        b"" if text is None else text.encode() if isinstance(text, str) else text
-        for text in values.to_pylist()
-    ]
-    digest.update(np.array([len(text) for text in texts], dtype="<i8").tobytes())
-    for start in range(0, len(texts), 4096):
-        digest.update(b"".join(texts[start : start + 4096]))
+    lengths = _lengths(values)
+    digest.update(lengths.astype("<i8").tobytes())
+    data = values.buffers()[2]
+    if data is not None:
+        first = int(_offsets(values)[0])
+        held = np.frombuffer(cast("Any", data), np.uint8)[first : first + int(lengths.sum())]
+        digest.update(held.data)
+
+
+def _offsets(values: pa.Array) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Where each text or list begins, and the last one ends."""
+    offsets = values.buffers()[1]
+    assert offsets is not None
+    every = np.frombuffer(cast("Any", offsets), np.int32)
+    return every[values.offset : values.offset + len(values) + 1]
+
+
+def _lengths(values: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.diff(_offsets(values).astype(np.int64))

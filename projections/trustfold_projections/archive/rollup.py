@@ -49,7 +49,7 @@ WITH by_era AS (
 )
 SELECT subject, blk, {_LIMBS}, n::BIGINT AS n, v::BIGINT AS v, lu, lb, lg, seg_max
 FROM by_block ORDER BY subject, blk
-"""  # noqa: S608 - put together from our own columns
+"""
 
 
 def rollup_of(segment: pa.Table) -> pa.Table:

@@ -212,13 +212,44 @@ _SCOPES = msgspec.json.Decoder(tuple[str, ...])
 def fact_of(row: dict[str, Any]) -> Fact:
     """A fact from a row of its segment. Raises EventRefused where it is no event."""
     document = cast("str", row["body"]).encode()
+    event = decode_event(document)
+    return Fact(row["offset"], row["recorded_us"], _stamp_of(row), event, document)
+
+
+def decision_of(row: dict[str, Any]) -> DecisionRow:
+    """A decision from a row of its segment. Raises SubjectError where it is none."""
+    return DecisionRow(
+        row["offset"],
+        row["recorded_us"],
+        row["decision_id"],
+        subject_from_key(row["subject"]),
+        row["trace_id"],
+        row["step_id"],
+        row["verdict"],
+        row["grounds"],
+    )
+
+
+def letter_of(row: dict[str, Any]) -> LetterRow:
+    """A dead letter from a row of its segment."""
+    return LetterRow(
+        row["offset"],
+        row["recorded_us"],
+        row["reason"],
+        row["detail"],
+        row["origin"],
+        _stamp_of(row),
+        row["body"],
+    )
+
+
+def _stamp_of(row: dict[str, Any]) -> Stamp:
     scopes = row["scopes"]
-    stamp = Stamp(
+    return Stamp(
         cast("Role", row["role"]),
         row["identity"],
         None if scopes is None else _SCOPES.decode(scopes),
     )
-    return Fact(row["offset"], row["recorded_us"], stamp, decode_event(document), document)
 
 
 def entry_of(row: dict[str, Any]) -> EntryRow:

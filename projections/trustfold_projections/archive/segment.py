@@ -40,6 +40,13 @@ class Segment(Struct, frozen=True, kw_only=True):
     rows_sha256: str
 
 
+def names_of(place: Place, start: int, end: int) -> tuple[str, str | None]:
+    """How the segment of a declared range is named, and its rollup, from the archive's folder."""
+    name = f"{FOLDER}/{place.topic}-{place.partition:04}-{start:020}-{end:020}"
+    rollup = f"{name}.rollup.parquet" if place.topic == "ledger" else None
+    return f"{name}.parquet", rollup
+
+
 def write_segment(
     files: Files, folder: Path, place: Place, start: int, end: int, table: pa.Table
 ) -> Segment:
@@ -49,14 +56,12 @@ def write_segment(
     """
     ordered = in_log_order(place.topic, table)
     files.make_folder(folder / FOLDER)
-    name = f"{FOLDER}/{place.topic}-{place.partition:04}-{start:020}-{end:020}"
+    file, rollup = names_of(place, start, end)
     keys = [(column, "ascending") for column in SORTED_BY[place.topic]]
     written = ordered.sort_by(keys)
-    file = f"{name}.parquet"
     _write(files, folder, file, written)
-    rollup = rollup_sha256 = None
-    if place.topic == "ledger":
-        rollup = f"{name}.rollup.parquet"
+    rollup_sha256 = None
+    if rollup is not None:
         _write(files, folder, rollup, rollup_of(written))
         rollup_sha256 = sha256_of(folder / rollup)
     files.sync(folder / FOLDER)
