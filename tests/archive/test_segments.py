@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.archive.entries import SUBJECTS, entry_rows
@@ -28,6 +28,8 @@ from trustfold_projections.laws.time_weights import g
 from trustfold_streams.embedded import rows as embedded_rows
 
 LEDGER_0 = Place("ledger", 0)
+few = settings(max_examples=max(10, settings().max_examples // 5))
+"""For what opens a database or writes a file."""
 
 
 def test_kinds_have_the_numbers_of_the_embedded_store() -> None:
@@ -46,6 +48,7 @@ def test_no_column_is_a_float_or_wider_than_64_bits() -> None:
             assert (field.metadata or {})[b"about"], field.name
 
 
+@few
 @given(entry_rows())
 def test_entries_come_back_as_they_went_in(rows: list[EntryRow]) -> None:
     """A segment loses nothing of an entry, through the file and back, in whatever order it lies."""
@@ -59,6 +62,7 @@ def test_entries_come_back_as_they_went_in(rows: list[EntryRow]) -> None:
     assert (made.min_recorded, made.max_recorded) == (min(recorded), max(recorded))
 
 
+@few
 @given(entry_rows())
 def test_a_rollup_holds_the_exact_sums(rows: list[EntryRow]) -> None:
     """Python's integers and the rollup's limbs agree for every subject, component and mark."""
