@@ -147,7 +147,8 @@ class Verdict(Struct, frozen=True, kw_only=True, gc=False):
 class Decision(Struct, frozen=True, kw_only=True, gc=False):
     """A verdict that was recorded before it was given, and the action that it answers.
 
-    `position` is its place in the log of decisions.
+    `position` is its place in the log of decisions. `stale` is why the table was not known to be
+    caught up, `owed_to` the earlier decision whose spot check still waited for its answer.
     """
 
     decision_id: str
@@ -155,3 +156,5 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
     position: int
     action: Action
     verdict: Verdict
+    stale: str | None = None
+    owed_to: str | None = None

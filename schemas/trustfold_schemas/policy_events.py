@@ -82,12 +82,16 @@ class TrustReinstated(Struct, frozen=True, gc=False):
 
 
 class PolicyMode(Struct, frozen=True, gc=False):
-    """Data of `trustfold.policy.mode.v1`: shadow or enforce; one promotion in N is asked again."""
+    """Data of `trustfold.policy.mode.v1`: shadow or enforce; one promotion in N is asked again.
+
+    Without a number the spot checks stay as they were.
+    """
 
     mode: Literal["shadow", "enforce"]
     by: Id
     why: str
     spot_check_one_in: Count | None = None
+    expected_version: Version | None = None
 
 
 PolicyData = (

@@ -138,7 +138,13 @@ _DATA: dict[str, Document] = {
         "by": "oscar",
         "why": "it is understood",
     },
-    "policy.mode": {"mode": "enforce", "by": "oscar", "why": "a month", "spot_check_one_in": 20},
+    "policy.mode": {
+        "mode": "enforce",
+        "by": "oscar",
+        "why": "a month",
+        "spot_check_one_in": 20,
+        "expected_version": 1,
+    },
 }
 
 EXAMPLES: dict[str, Document] = {

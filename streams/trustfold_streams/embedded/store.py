@@ -35,6 +35,7 @@ from trustfold_streams.embedded.database import (
     translated,
 )
 from trustfold_streams.embedded.errors import StoreReadOnlyError
+from trustfold_streams.embedded.policy import EmbeddedPolicy
 from trustfold_streams.embedded.verify import Report, verify
 from trustfold_streams.embedded.writer import Writer
 from trustfold_streams.store_port import BATCH
@@ -67,6 +68,16 @@ class EmbeddedStore:
         self._connection = connection
         self._mode = mode
         self._writer = Writer(connection, clock)
+        self.policy = EmbeddedPolicy(
+            connection,
+            path,
+            clock,
+            stamp,
+            state=self.state,
+            say=self.say,
+            must_write=self._must_write,
+        )
+        """What is in force, and the decisions that rested on it."""
 
     @classmethod
     def open(
@@ -138,6 +149,12 @@ class EmbeddedStore:
     def author(self) -> actions.Author:
         """An author for one event of a call, now."""
         return actions.Author(SOURCE, str(uuid.uuid4()), self.clock.now())
+
+    def say(self, write: Callable[[actions.Author], bytes]) -> str:
+        """Publish one event under a new id; the id. Raises EventRefused."""
+        author = self.author()
+        self.publish(write(author))
+        return author.event_id
 
     def sweep(self) -> int:
         """Close the traces that nobody finished within 24 hours; how many were closed."""

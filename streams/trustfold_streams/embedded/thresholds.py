@@ -81,16 +81,29 @@ def derived(facts: Iterable[Fact]) -> dict[tuple[str, str], rows.Row]:
     return made
 
 
-def read_policy(connection: sqlite3.Connection) -> list[Fact]:
-    """The facts of the log `policy`, in log order."""
+OF_POLICY = (
+    "facts WHERE type IN ('threshold.set.v1', "
+    "'threshold.removed.v1', 'effect.declared.v1', 'effect.removed.v1', "
+    "'trust.revoked.v1', 'trust.reinstated.v1', 'policy.mode.v1')"
+)
+"""Where the log `policy` stands, in the words of its index."""
+
+
+def read_policy(connection: sqlite3.Connection, after: int = 0) -> list[Fact]:
+    """The facts of the log `policy` recorded after a moment, in log order."""
     return [
         rows.fact_of(row)
         for row in connection.execute(
-            f"SELECT {rows.FACT_COLUMNS} FROM facts WHERE type IN ('threshold.set.v1', "
-            "'threshold.removed.v1', 'effect.declared.v1', 'effect.removed.v1', "
-            "'trust.revoked.v1', 'trust.reinstated.v1', 'policy.mode.v1') ORDER BY recorded"
+            f"SELECT {rows.FACT_COLUMNS} FROM {OF_POLICY} AND recorded > ? ORDER BY recorded",
+            (after,),
         )
     ]
+
+
+def last_of_policy(connection: sqlite3.Connection) -> int:
+    """When the last fact of the log `policy` was recorded; 0 if there is none."""
+    (moment,) = connection.execute(f"SELECT coalesce(max(recorded), 0) FROM {OF_POLICY}").fetchone()
+    return int(moment)
 
 
 def rewrite(connection: sqlite3.Connection) -> int:

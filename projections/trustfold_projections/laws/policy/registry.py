@@ -119,8 +119,11 @@ class Policy:
         declarations: Mapping[str, Declaration] | None = None,
         revocations: Iterable[Revocation] = (),
         mode: Mode | None = None,
+        versions: Mapping[Key, int] | None = None,
     ) -> None:
         self.version = version
+        self.versions = dict(versions or {})
+        """How often what a key names was set or removed; 0 if it is not here."""
         self.thresholds = dict(thresholds or {})
         self.declarations = dict(declarations or {})
         self.revocations = tuple(revocations)
@@ -146,12 +149,14 @@ class Policy:
         caps = tuple(one for one in matching if one.cap_autonomy is not None)
         if declaration is None:
             return Ruling(None, caps, {}, {})
-        of_bands = {
+        of_bands: dict[Reversibility, Threshold] = {
             band: next((one for one in matching if one.risk_band == band), DEFAULTS[band])
             for band in BANDS
         }
         registry = declaration.reversibility
-        in_force = {said: stricter(registry, said) for said in BANDS}
+        in_force: dict[Reversibility, Reversibility] = {
+            said: stricter(registry, said) for said in BANDS
+        }
         return Ruling(
             declaration,
             caps,
@@ -198,7 +203,7 @@ class PolicyLog:
         self._declarations: dict[str, Declaration] = {}
         self._revocations: dict[tuple[str, str], Revocation] = {}
         self._mode = Mode()
-        self._version = 0
+        self.version = 0
         self._policy: Policy | None = None
         self.last_recorded = 0
 
@@ -207,11 +212,12 @@ class PolicyLog:
         """The policy in force."""
         if self._policy is None:
             self._policy = Policy(
-                self._version,
+                self.version,
                 thresholds=self._thresholds,
                 declarations=self._declarations,
                 revocations=self._revocations.values(),
                 mode=self._mode,
+                versions={key: state.version for key, state in self._states.items()},
             )
         return self._policy
 
@@ -228,15 +234,10 @@ class PolicyLog:
         outcome = correlate(state, fact, MedianTable())
         self.last_recorded = max(self.last_recorded, fact.recorded)
         if outcome.remembered:
-            self._version += 1
+            self.version += 1
             self._policy = None
             self._apply(event, fact, state.version)
         return outcome
-
-    def version_of(self, event: PolicyEvent) -> int:
-        """How many facts so far were of what an event sets or removes."""
-        state = self._states.get(key_of(event))
-        return 0 if state is None else state.version
 
     def _apply(self, event: PolicyEvent, fact: Fact, version: int) -> None:
         if isinstance(event, ThresholdSetEvent):
@@ -285,7 +286,7 @@ def policy_of(facts: Iterable[Fact], most: int | None = None) -> Policy:
     """The policy after the facts of its log, or after the first `most` that were accepted."""
     log = PolicyLog()
     for fact in facts:
-        if most is not None and log.policy.version >= most:
+        if most is not None and log.version >= most:
             break
         log.take(fact)
     return log.policy

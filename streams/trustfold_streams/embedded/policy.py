@@ -1,0 +1,185 @@
+"""The policy of a store in a file: what is in force, and decisions recorded before they are given.
+
+Rules are the law's. What follows a decision back to its facts is in `policy_audit`, what answers
+from memory in `policy_table`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from trustfold_projections.laws.policy import Policy, PolicyLog, decide
+from trustfold_projections.laws.policy.hindsight import Differing, Impact
+from trustfold_schemas.decisions import Action, Decision, Verdict
+from trustfold_schemas.errors import NotPermittedError, TrustCorruptionError
+from trustfold_schemas.events import Reversibility
+from trustfold_schemas.facts import Stamp
+from trustfold_schemas.scores import Corrupt, State
+from trustfold_schemas.subject import Subject
+from trustfold_streams.clock import Clock
+from trustfold_streams.embedded import decisions, policy_audit, reader, thresholds
+from trustfold_streams.embedded.database import snapshot, transaction, translated
+from trustfold_streams.policy_port import Impacts, Why, Write
+
+MAY_DECIDE = frozenset({"runtime", "owner"})
+
+NewId = Callable[[], str]
+
+
+def random_id() -> str:
+    """128 random bits: nobody can choose an id that passes the spot check."""
+    return secrets.token_hex(16)
+
+
+class HeldPolicy:
+    """The policy in force, read once and then only what its log has grown by."""
+
+    def __init__(self) -> None:
+        self._log = PolicyLog()
+
+    def read(self, connection: sqlite3.Connection) -> Policy:
+        """The policy that stands in the file."""
+        if thresholds.last_of_policy(connection) > self._log.last_recorded:
+            for fact in thresholds.read_policy(connection, self._log.last_recorded):
+                self._log.take(fact)
+        return self._log.policy
+
+
+class EmbeddedPolicy:
+    """The PolicyStore of a store in a file; made by `EmbeddedStore.policy`."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        clock: Clock,
+        stamp: Stamp,
+        *,
+        state: Callable[[Subject], State | None],
+        say: Callable[[Write], str],
+        must_write: Callable[[], None],
+        new_id: NewId = random_id,
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._clock = clock
+        self._stamp = stamp
+        self._state = state
+        self._say = say
+        self._must_write = must_write
+        self._new_id = new_id
+        self._held = HeldPolicy()
+
+    def in_force(self) -> Policy:
+        """The policy as it stands now."""
+        with translated(self._path), snapshot(self._connection):
+            return self._held.read(self._connection)
+
+    def say(self, write: Write) -> str:
+        """Publish an event of the log `policy`; its id. Raises EventRefused: stale_version."""
+        return self._say(write)
+
+    # ---- deciding ------------------------------------------------------------------------------
+
+    def decide(self, action: Action) -> Decision:
+        """Answer, and record the answer first. Raises NotPermittedError.
+
+        The same question within 24 hours gets the recorded decision again; an `allow` only while
+        it would be one still.
+        """
+        self._check_may_ask(action)
+        self._must_write()
+        with translated(self._path), transaction(self._connection):
+            policy = self._held.read(self._connection)
+            position, recorded, chain = decisions.last(self._connection)
+            now = max(self._now(), recorded)
+            state = self._known(action.subject)
+            before = decisions.asked_before(self._connection, action, now)
+            if before is not None and (
+                before.verdict.verdict != "allow"
+                or decide(state, policy, action, now).verdict == "allow"
+            ):
+                return before
+            decision_id = self._new_id()
+            owed_to = decisions.spot_check_owed(
+                self._connection,
+                action,
+                state.last_grant_at if isinstance(state, State) else None,
+                now,
+            )
+            verdict = decide(
+                state,
+                policy,
+                action,
+                now,
+                decision_id=decision_id,
+                spot_checked=owed_to is not None,
+            )
+            decision = Decision(
+                decision_id=decision_id,
+                recorded=now,
+                position=position + 1,
+                action=action,
+                verdict=verdict,
+                owed_to=owed_to,
+            )
+            decisions.insert(self._connection, decision, chain)
+        return decision
+
+    def peek(self, subject: Subject, reversibility: Reversibility | None) -> Verdict:
+        """What the answer would be, without recording it; read from the file."""
+        action = Action(subject, reversibility, "peek", "peek")
+        with translated(self._path), snapshot(self._connection):
+            policy = self._held.read(self._connection)
+            return decide(self._known(subject), policy, action, self._now())
+
+    def _known(self, subject: Subject) -> State | Corrupt | None:
+        try:
+            return self._state(subject)
+        except TrustCorruptionError as error:
+            return Corrupt(subject, str(error))
+
+    def _now(self) -> int:
+        """Never before what the log has recorded: a clock set back revives no dead evidence."""
+        return max(self._clock.now(), reader.last_recorded(self._connection) or 0)
+
+    def _check_may_ask(self, action: Action) -> None:
+        if self._stamp.role not in MAY_DECIDE:
+            raise NotPermittedError(
+                f"Expected a question from the role runtime, got it from the role "
+                f"{self._stamp.role}; `peek` answers everybody"
+            )
+        if not self._stamp.may_speak_of(action.subject.scope):
+            raise NotPermittedError(
+                f"Expected a scope among {self._stamp.scopes}, got {action.subject.scope!r}"
+            )
+
+    # ---- looking back --------------------------------------------------------------------------
+
+    def decisions(self, subject: Subject) -> list[Decision]:
+        """A subject's decisions, in log order."""
+        with translated(self._path):
+            return list(decisions.of_subject(self._connection, subject))
+
+    def why(self, decision_id: str) -> Why:
+        """A decision followed back to the facts. Raises UnknownNameError."""
+        with translated(self._path), snapshot(self._connection):
+            return policy_audit.why(self._connection, decision_id)
+
+    def impact(self, name: str) -> Impacts:
+        """What rested on a trace, or on what an event said. Raises UnknownNameError."""
+        with translated(self._path), snapshot(self._connection):
+            return policy_audit.impact_of(self._connection, name)
+
+    def impact_of_rollback(self, subject: Subject, to: int) -> list[Impact]:
+        """The promotions that rested on what a rollback to a moment, made now, would take back."""
+        with translated(self._path), snapshot(self._connection):
+            return policy_audit.impact_of_rollback(self._connection, subject, to)
+
+    def differing(self, subject: Subject, name: str) -> list[Differing]:
+        """A subject's decisions that would differ had an event or a trace never been."""
+        with translated(self._path), snapshot(self._connection):
+            return policy_audit.differing_without(self._connection, subject, name)
