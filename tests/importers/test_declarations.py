@@ -1,0 +1,57 @@
+"""The shipped declarations are events that a log takes, and the documentation is their table."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+from trustfold_schemas.decoding import decode_event
+from trustfold_schemas.policy_events import EffectDeclaredEvent
+from trustfold_streams.importers.declarations import declared_events, shipped_declarations
+from trustfold_streams.importers.table_rows import ClassRow, classes
+
+NOW = 1_780_012_800_000_000
+GUIDE = Path(__file__).parents[2] / "docs" / "effect-classes.md"
+
+
+def test_every_declaration_is_an_event() -> None:
+    """Each row of known reversibility is one document of `effect.declared`; ids are distinct."""
+    events = [decode_event(body) for body in declared_events("ann", NOW, "defaults-1")]
+    assert [event.data for event in events if isinstance(event, EffectDeclaredEvent)] == list(
+        shipped_declarations("ann")
+    )
+    assert len({event.id for event in events}) == len(events) > 30
+
+
+def test_what_is_unknown_is_not_declared() -> None:
+    """No declaration matches by its very text a class whose reversibility is unknown."""
+    declared = {one.effect for one in shipped_declarations("ann")}
+    unknown = {row.effect for row in (*classes().shell, *classes().effect)} - declared
+    assert unknown == {
+        *("shell:unknown", "agent:run", "agent:skill", "process:input", "mcp_write:*"),
+        *("mcp:*", "unknown"),
+    }
+
+
+def test_the_strictness_of_shell_classes_never_goes_back() -> None:
+    """What is further down the table of shell lines can be taken back no better."""
+    bands = ["reversible", "reversible_with_cost", "irreversible", "unknown"]
+    order = [bands.index(row.reversibility) for row in classes().shell]
+    assert order == sorted(order)
+
+
+def test_the_guide_shows_the_table() -> None:
+    """docs/effect-classes.md lists every class as the data file has it, in its order."""
+    lines = GUIDE.read_text(encoding="utf-8").splitlines()
+    shown = [line for line in lines if line.startswith("| `")]
+    assert shown == [_line(row) for row in (*classes().shell, *classes().effect)]
+
+
+def test_the_examples_of_the_guide_are_true() -> None:
+    """What the guide shows is what comes out."""
+    found = doctest.testfile(str(GUIDE), module_relative=False)
+    assert (found.failed, found.attempted > 3) == (0, True)
+
+
+def _line(row: ClassRow) -> str:
+    return f"| `{row.effect}` | {row.reversibility} | {row.why} |"
