@@ -12,16 +12,24 @@ import click
 
 from trustfold_schemas.errors import CallerError, TrustfoldError
 from trustfold_streams.cli.dead_letters import dead_letters
+from trustfold_streams.cli.decide import decide
+from trustfold_streams.cli.effect import effect
 from trustfold_streams.cli.explain import explain
+from trustfold_streams.cli.impact import impact
 from trustfold_streams.cli.ingest import ingest
+from trustfold_streams.cli.mode import mode
 from trustfold_streams.cli.options import CONFIG_HELP, STORE_HELP, Settings
 from trustfold_streams.cli.output import complain, escaped
+from trustfold_streams.cli.peek import peek
 from trustfold_streams.cli.pending import pending, sweep
+from trustfold_streams.cli.revoke import reinstate, revoke
 from trustfold_streams.cli.scores import score, scores
 from trustfold_streams.cli.status import status
 from trustfold_streams.cli.take_back import exclude, include, lift, rollback
+from trustfold_streams.cli.threshold import threshold
 from trustfold_streams.cli.topics import topics
 from trustfold_streams.cli.verify import verify
+from trustfold_streams.cli.why import why
 from trustfold_streams.cli.worker import worker
 
 EXIT_FOUND = 1
@@ -96,6 +104,15 @@ for command in (
     pending,
     sweep,
     status,
+    threshold,
+    effect,
+    revoke,
+    reinstate,
+    mode,
+    decide,
+    peek,
+    why,
+    impact,
     topics,
     worker,
 ):

@@ -216,6 +216,24 @@ def author_options(command: F) -> F:
     return cast("F", with_author)
 
 
+def why_options(command: F) -> F:
+    """`--why` and `--by` of a command that only shows without them; `author` is None then."""
+
+    @functools.wraps(command)
+    def with_author(*settings: Any, by: str, why: str | None, **others: Any) -> Any:
+        if why is not None and not why.strip():
+            raise click.UsageError("--why must say something")
+        author = None if why is None else Author(by, why)
+        return command(*settings, author=author, **others)
+
+    for option in (
+        click.option("--by", default=getpass.getuser, metavar="WHO", help="Who decided it."),
+        click.option("--why", metavar="WHY", help="The reason, in words."),
+    ):
+        with_author = option(with_author)
+    return cast("F", with_author)
+
+
 def shown(subject: Subject) -> str:
     """A subject as it is typed on the command line."""
     scope = f" --scope {subject.scope!r}" if subject.scope else ""
