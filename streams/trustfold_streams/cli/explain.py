@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -9,8 +10,10 @@ import msgspec
 
 from trustfold_projections.laws.explanation import Explanation, Movement
 from trustfold_projections.laws.explanation import explain as take_apart
+from trustfold_projections.laws.policy.hindsight import Differing
 from trustfold_schemas.ledger import COMPONENTS
 from trustfold_schemas.subject import Subject
+from trustfold_streams.cli.impact import differing_json, print_differing
 from trustfold_streams.cli.options import (
     Moment,
     Settings,
@@ -21,6 +24,7 @@ from trustfold_streams.cli.options import (
     subject_arguments,
 )
 from trustfold_streams.cli.output import complain, console, plain, print_json, short_moment, table
+from trustfold_streams.embedded import EmbeddedStore
 
 
 @click.command()
@@ -36,7 +40,8 @@ from trustfold_streams.cli.output import complain, console, plain, print_json, s
 @click.option(
     "--without",
     metavar="EVENT_OR_TRACE",
-    help="Also the score as it would be had this event, or this trace, never been.",
+    help="Also the score, and the decisions that would differ, had this event or this trace never "
+    "been.",
 )
 @store_option
 @json_option
@@ -58,23 +63,30 @@ def explain(
     with settings.open("read") as store:
         now = store.clock.now() if at is None else at
         made = store.explain(subject, now, latest)
-        other = None
+        other, decisions = None, list[Differing]()
         if made is not None and without is not None:
             other = take_apart(subject, store.entries_without(subject, without), now, 0)
+            if isinstance(store, EmbeddedStore):
+                decisions = store.policy.differing(subject, without)
     if made is None:
         complain(f"nothing is known of {shown(subject)}")
         return 1
     if as_json:
-        print_json(_json(made, now, without, other))
+        print_json(_json(made, now, without, other, decisions))
     else:
         _print(made, now)
         if other is not None:
             _print_without(made, other, str(without))
+            print_differing(decisions)
     return 0
 
 
 def _json(
-    made: Explanation, now: int, without: str | None, other: Explanation | None
+    made: Explanation,
+    now: int,
+    without: str | None,
+    other: Explanation | None,
+    decisions: Sequence[Differing],
 ) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "subject": made.score.subject,
@@ -111,6 +123,7 @@ def _json(
             "n_samples": other.score.n_samples,
             "last_bad_at": moment_text(other.state.last_bad_at),
             "last_grant_at": moment_text(other.state.last_grant_at),
+            "decisions": differing_json(decisions),
         }
     return answer
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
+from trustfold_projections.laws.policy.hindsight import Impact
 from trustfold_projections.laws.scoring import score_of
 from trustfold_schemas.scores import State, content_digest
 from trustfold_schemas.subject import Subject
+from trustfold_streams.cli.impact import impacts_json, print_impacts
 from trustfold_streams.cli.options import (
     Author,
     Moment,
@@ -27,9 +31,12 @@ from trustfold_streams.cli.output import (
     short_moment,
     table,
 )
+from trustfold_streams.embedded import EmbeddedStore
 
 DRY_RUN = click.option(
-    "--dry-run", is_flag=True, help="Only show the score before and after; publish nothing."
+    "--dry-run",
+    is_flag=True,
+    help="Only show the score before and after, and the promotions that rested on what goes.",
 )
 
 
@@ -64,13 +71,16 @@ def rollback(
             complain(f"nothing is known of {shown(subject)}")
             return 1
         after: State | None
+        rested: list[Impact] = []
         if dry_run:
             after, name = store.state_if(subject, to=to), None
+            if isinstance(store, EmbeddedStore):
+                rested = store.policy.impact_of_rollback(subject, to)
         else:
             name = store.rollback(subject, to, author.by, author.why)
             after = store.state(subject)
     assert after is not None
-    _print(name, before, after, now, as_json, dry_run=dry_run)
+    _print(name, before, after, now, as_json, dry_run=dry_run, rested=rested)
     return 0
 
 
@@ -134,7 +144,14 @@ def _say(as_json: bool, done: str, trace_id: str) -> None:
 
 
 def _print(
-    name: str | None, before: State, after: State, now: int, as_json: bool, *, dry_run: bool
+    name: str | None,
+    before: State,
+    after: State,
+    now: int,
+    as_json: bool,
+    *,
+    dry_run: bool,
+    rested: Sequence[Impact] = (),
 ) -> None:
     if as_json:
         print_json(
@@ -144,6 +161,7 @@ def _print(
                 "dry_run": dry_run,
                 "before": _state_json(before, now),
                 "after": _state_json(after, now),
+                "rested": impacts_json(rested),
             }
         )
         return
@@ -156,6 +174,8 @@ def _print(
     ):
         listed.add_row(label, was, would_be)
     out.print(listed)
+    if rested:
+        print_impacts(rested)
 
 
 LABELS = (

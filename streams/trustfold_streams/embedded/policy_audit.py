@@ -233,7 +233,8 @@ def impact_of(connection: sqlite3.Connection, name: str) -> Impacts:
     event of no trace its own entries. Raises UnknownNameError.
     """
     trace_id, what = name, f"trace {name}"
-    if not audit.knows_trace(connection, name):
+    asked = any(True for _ in decisions.of_trace(connection, name))
+    if not asked and not audit.knows_trace(connection, name):
         event = _event_named(connection, name)
         if isinstance(event, SubjectRolledBackEvent | RollbackLiftedEvent):
             return _impact_of_rollback_event(connection, name, event)
