@@ -7,12 +7,13 @@ so any number of segments may straddle a moment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from trustfold_projections.analysis.records import columns_of, list_of
 from trustfold_projections.archive.opening import Archive
 from trustfold_projections.archive.rollup import BY_BLOCK, BY_ERA, MARKS, MARKS_OF_MARKS
 from trustfold_projections.archive.rows import entry_of
@@ -35,29 +36,29 @@ _DECIMALS = ", ".join(f"coalesce({name}, 0)::DECIMAL(38, 0) AS {name}" for name 
 _NOTHING = ", ".join(f"0::HUGEINT AS {name}" for name in SUMS)
 
 
-def _rollup_part(files: Sequence[str], where: str) -> str:
+def _rollup_part(files: list[str], where: str) -> str:
     return (
-        f"SELECT subject, blk, {_FROM_LIMBS}, {MARKS_OF_MARKS} FROM read_parquet({_list(files)}) "
+        f"SELECT subject, blk, {_FROM_LIMBS}, {MARKS_OF_MARKS} FROM read_parquet({list_of(files)}) "
         f"WHERE {where} GROUP BY subject, blk"
     )
 
 
-def _ledger_part(files: Sequence[str], where: str) -> str:
+def _ledger_part(files: list[str], where: str) -> str:
     return (
         f"SELECT subject, (era >> 5)::INTEGER AS blk, {BY_BLOCK}, {MARKS_OF_MARKS} FROM ("
-        f"SELECT subject, era, {BY_ERA}, {MARKS} FROM read_parquet({_list(files)}) "
+        f"SELECT subject, era, {BY_ERA}, {MARKS} FROM read_parquet({list_of(files)}) "
         f"WHERE recorded_us <= $moment AND {where} GROUP BY subject, era) GROUP BY subject, blk"
     )
 
 
-def _rolled_back_part(files: Sequence[str], where: str) -> str:
+def _rolled_back_part(files: list[str], where: str) -> str:
     # An entry is dead if a moment of its chain, its own among them, lies in (to, at] of a rollback
     # in force. What is dead keeps nothing but `bad_at`: a rollback must not lift a brake.
     judged = (
         "SELECT l.*, len(list_filter(r.intervals, lambda i: "
         "(l.recorded_us > i.low AND l.recorded_us <= i.high) OR "
         "len(list_filter(l.chain, lambda c: c > i.low AND c <= i.high)) > 0)) > 0 AS dead "
-        f"FROM read_parquet({_list(files)}) l JOIN rolled_back r USING (subject) "
+        f"FROM read_parquet({list_of(files)}) l JOIN rolled_back r USING (subject) "
         f"WHERE l.recorded_us <= $moment AND {where.replace('subject', 'l.subject')}"
     )
     return (
@@ -66,7 +67,7 @@ def _rolled_back_part(files: Sequence[str], where: str) -> str:
         "max(occurred_us) FILTER (clean) AS lu, NULL::BIGINT AS lb, max(grant_at) AS lg "
         f"FROM ({judged}) WHERE NOT dead GROUP BY subject, era) GROUP BY subject, blk "
         f"UNION ALL SELECT subject, 0 AS blk, {_NOTHING}, 0 AS n, count(*) AS v, NULL AS lu, "
-        f"max(bad_at) AS lb, NULL AS lg FROM read_parquet({_list(files)}) "
+        f"max(bad_at) AS lb, NULL AS lg FROM read_parquet({list_of(files)}) "
         f"WHERE recorded_us <= $moment AND {where} "
         "AND subject IN (SELECT subject FROM rolled_back) GROUP BY subject"
     )
@@ -150,9 +151,8 @@ def read_entries(
     if subject is not None:
         where += " AND subject = $subject"
         values["subject"] = subject.key.decode()
-    names = ", ".join(f'"{name}"' for name in LEDGER.names)
     table: pa.Table = connection.sql(
-        f"SELECT {names} FROM read_parquet({_list(files)}) "
+        f"SELECT {columns_of(LEDGER)} FROM read_parquet({list_of(files)}) "
         f'WHERE recorded_us <= $moment AND {where} ORDER BY partition, "offset", idx',
         params=values,
     ).to_arrow_table()
@@ -220,8 +220,3 @@ def _empty() -> pa.Table:
             *(pa.field(name, pa.int64()) for name in ("n", "v", "lu", "lb", "lg")),
         ]
     ).empty_table()
-
-
-def _list(files: Sequence[str]) -> str:
-    """Files as a list of SQL; a quote in a path is doubled."""
-    return "[" + ", ".join("'" + file.replace("'", "''") + "'" for file in files) + "]"

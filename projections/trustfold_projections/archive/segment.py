@@ -15,7 +15,7 @@ from msgspec import Struct
 from trustfold_projections.archive.digests import in_log_order, rows_digest, sha256_of
 from trustfold_projections.archive.files import Files
 from trustfold_projections.archive.rollup import rollup_of
-from trustfold_projections.archive.schema import LAYOUT, ROW_GROUP, SORTED_BY, Place
+from trustfold_projections.archive.schema import LAYOUT, ROW_GROUP, SCHEMAS, SORTED_BY, Place
 
 FOLDER: Final = "segments"
 TMP: Final = ".tmp"
@@ -52,9 +52,9 @@ def write_segment(
 ) -> Segment:
     """Write the rows of a declared range [start, end) of a place, durable when this returns.
 
-    `table` has the schema of the topic, at least one row, and any order.
+    `table` has the schema of the topic, at least one row, and any order; its seg_max is set here.
     """
-    ordered = in_log_order(place.topic, table)
+    ordered = in_log_order(place.topic, _with_seg_max(place, table))
     files.make_folder(folder / FOLDER)
     file, rollup = names_of(place, start, end)
     keys = [(column, "ascending") for column in SORTED_BY[place.topic]]
@@ -79,6 +79,13 @@ def write_segment(
         rollup_sha256=rollup_sha256,
         rows_sha256=rows_digest(place.topic, ordered),
     )
+
+
+def _with_seg_max(place: Place, table: pa.Table) -> pa.Table:
+    """The table with the moment of its own last record."""
+    last = pa.scalar(int(table.column("recorded_us").to_numpy().max()), pa.int64())
+    field = SCHEMAS[place.topic].field("seg_max")
+    return table.drop_columns(["seg_max"]).append_column(field, pa.repeat(last, table.num_rows))
 
 
 def _write(files: Files, folder: Path, name: str, table: pa.Table) -> None:

@@ -26,7 +26,7 @@ from trustfold_projections.archive.manifest import (
 )
 from trustfold_projections.archive.reading import read_rows, read_segment
 from trustfold_projections.archive.rows import Row, offset_of, size_of, table_of
-from trustfold_projections.archive.schema import SCHEMAS, TOPICS, Place
+from trustfold_projections.archive.schema import TOPICS, Place
 from trustfold_projections.archive.segment import FOLDER, TMP, write_segment
 
 CHUNK_ROWS: Final = 16_384
@@ -221,10 +221,9 @@ class ArchiveWriter:
         while (found := self._mergeable()) is not None:
             place, parts = found
             tables = [read_segment(self.folder, part) for part in parts]
-            table = _with_seg_max(pa.concat_tables(tables), place)
-            segment = write_segment(
-                self._files, self.folder, place, parts[0].start, parts[-1].end, table
-            )
+            table = pa.concat_tables(tables)
+            start, end = parts[0].start, parts[-1].end
+            segment = write_segment(self._files, self.folder, place, start, end, table)
             files = tuple(part.file for part in parts if part.file is not None)
             self._write_line(
                 segment_line(
@@ -274,13 +273,4 @@ def is_ours(name: str) -> bool:
     """Whether a file of the folder is named as the archiver names its own."""
     return name.removesuffix(TMP).endswith(".parquet") and any(
         name.startswith(f"{topic}-") for topic in TOPICS
-    )
-
-
-def _with_seg_max(table: pa.Table, place: Place) -> pa.Table:
-    """The table with the moment of its own last record."""
-    last = int(table.column("recorded_us").to_numpy().max())
-    field = SCHEMAS[place.topic].field("seg_max")
-    return table.drop_columns(["seg_max"]).append_column(
-        field, pa.repeat(pa.scalar(last, pa.int64()), table.num_rows)
     )

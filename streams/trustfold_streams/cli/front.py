@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from trustfold_schemas.errors import CallerError, TrustfoldError
+from trustfold_streams.cli.archive import archive
 from trustfold_streams.cli.dead_letters import dead_letters
 from trustfold_streams.cli.decide import decide
 from trustfold_streams.cli.effect import effect
@@ -115,6 +116,7 @@ for command in (
     impact,
     topics,
     worker,
+    archive,
 ):
     cli.add_command(command)
 

@@ -7,7 +7,7 @@ import getpass
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from msgspec import Struct
@@ -16,14 +16,21 @@ from trustfold_schemas.errors import SubjectError
 from trustfold_schemas.facts import OWNER, Role, Stamp
 from trustfold_schemas.instants import format_instant, parse_instant
 from trustfold_schemas.subject import Subject, subject_of
+from trustfold_streams.archiver.extra import require_extra as require_duckdb
 from trustfold_streams.embedded import EmbeddedStore
 from trustfold_streams.embedded.database import Mode
 from trustfold_streams.kafka import settings as kafka
 from trustfold_streams.kafka.extra import require_extra
 from trustfold_streams.store_port import Store
 
+if TYPE_CHECKING:
+    from trustfold_streams.archiver.store import ArchiveStore
+
 DEFAULT_STORE = "trust.db"
-STORE_HELP = "The store: a file (default: trust.db), or kafka://HOST:PORT[,HOST:PORT]."
+STORE_HELP = (
+    "The store: a file (default: trust.db), kafka://HOST:PORT[,HOST:PORT], or archive:DIR to read."
+)
+ARCHIVE = "archive:"
 CONFIG_HELP = "What there is to know of a broker, TOML (default: the file TRUSTFOLD_CONFIG names)."
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,8 +54,8 @@ class Settings(Struct):
         name = self.store or DEFAULT_STORE
         if re.match(r"[a-z]+:", name) and not Path(name).exists():
             raise click.UsageError(
-                f"--store {name}: a store is a file, named without a scheme, or "
-                "kafka://HOST:PORT[,HOST:PORT]"
+                f"--store {name}: a store is a file, named without a scheme, "
+                "kafka://HOST:PORT[,HOST:PORT], or archive:DIR"
             )
         return Path(name)
 
@@ -62,8 +69,18 @@ class Settings(Struct):
         """Whether the store is on a broker."""
         return self.store is not None and self.store.startswith(kafka.SCHEME)
 
+    @property
+    def on_archive(self) -> bool:
+        """Whether the store is an archive of one."""
+        return self.store is not None and self.store.startswith(ARCHIVE)
+
     def open(self, mode: Mode) -> Store:
-        """Open the store, in a file or on a broker. Raises StreamsExtraError."""
+        """Open the store, in a file, on a broker or in an archive.
+
+        Raises StreamsExtraError, DuckdbExtraError.
+        """
+        if self.on_archive:
+            return self.open_archive()
         if not self.on_kafka:
             return self.open_file(mode)
         settings = self.kafka_settings
@@ -72,19 +89,36 @@ class Settings(Struct):
 
         return KafkaStore.open(settings, self.stamp)
 
+    @property
+    def archive_folder(self) -> Path:
+        """The folder that `--store archive:DIR` names. Raises DuckdbExtraError."""
+        if not self.on_archive or self.store is None:
+            raise click.UsageError(f"this command works on an archive: --store {ARCHIVE}DIR")
+        require_duckdb()
+        return Path(self.store.removeprefix(ARCHIVE))
+
+    def open_archive(self) -> ArchiveStore:
+        """Open that archive. Raises DuckdbExtraError, NoArchiveError, ArchiveDamagedError."""
+        folder = self.archive_folder
+        from trustfold_streams.archiver.store import ArchiveStore
+
+        return ArchiveStore.open(folder)
+
     def open_file(self, mode: Mode) -> EmbeddedStore:
         """Open a store in a file, for what only a file can do."""
-        if self.on_kafka:
-            raise click.UsageError("this command works on a store in a file, not on a broker")
+        if self.on_kafka or self.on_archive:
+            raise click.UsageError(
+                "this command works on a store in a file, not on a broker or an archive"
+            )
         return EmbeddedStore.open(self.path, mode, stamp=self.stamp)
 
     def open_as_of(self, moment: int | None) -> Store:
         """Open the store to read it as of a moment.
 
         For reading, if the log has settled by then; else a file is opened for writing, so that it
-        can be told to record later. A broker's log settles by itself.
+        can be told to record later. A broker's log settles by itself, an archive's has.
         """
-        if self.on_kafka:
+        if self.on_kafka or self.on_archive:
             return self.open("read")
         store = self.open_file("read")
         if moment is None or store.settled(moment):

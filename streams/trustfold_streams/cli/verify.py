@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from trustfold_schemas.instants import format_instant
 from trustfold_streams.cli.options import Settings, json_option, shown, store_option
 from trustfold_streams.cli.output import console, plain, print_json, progress, say
 from trustfold_streams.embedded.database import Mode
-from trustfold_streams.embedded.verify import Report
+from trustfold_streams.embedded.verify import Finding, Report
+
+if TYPE_CHECKING:
+    from trustfold_projections.analysis.verify import Finding as ArchiveFinding
 
 
 def _head(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -38,8 +44,13 @@ def _head(_: click.Context, __: click.Parameter, value: str | None) -> str | Non
 def verify(settings: Settings, anchor: str | None, repair: bool, as_json: bool) -> int:
     """Prove the store: facts unbroken, ledger derived from them, table folded from the ledger.
 
+    Of an archive: its chain and every file in it, ledger and sums as the archived facts give them.
     Exit 1 if there are differences; each is named.
     """
+    if settings.on_archive:
+        if repair:
+            raise click.UsageError("an archive is never repaired: make another of the same log")
+        return _verify_archive(settings, anchor, as_json)
     mode: Mode = "write" if repair else "read"
     with settings.open_file(mode) as store, progress("verify", "facts") as bar:
         repaired = store.repair() if repair else None
@@ -62,9 +73,36 @@ def verify(settings: Settings, anchor: str | None, repair: bool, as_json: bool) 
     return 0 if report.ok else 1
 
 
-def _print(report: Report) -> None:
+def _verify_archive(settings: Settings, anchor: str | None, as_json: bool) -> int:
+    folder = settings.archive_folder
+    from trustfold_streams.archiver.store import verify_archive
+
+    with progress("verify", "facts") as bar:
+        task = bar.add_task("verify", total=None, done=0)
+        report = verify_archive(
+            folder,
+            anchor,
+            lambda n: bar.update(task, completed=n, done=f"{n:,}") if n % 997 == 0 else None,
+        )
+    if as_json:
+        print_json({"ok": report.ok, **msgspec.to_builtins(report)})
+        return 0 if report.ok else 1
+    claims = (
+        ("archive", f"{report.segments:,} segments", "chained, and every byte as its line says"),
+        ("ledger", f"{report.entries:,} entries", f"derived again from {report.facts:,} facts"),
+        ("table", f"{report.subjects:,} subjects", "the sums are the fold of the entries"),
+    )
+    _print_proofs(claims, report.findings, report.findings_unnamed)
     out = console()
-    for proof, counted, claim in (
+    if report.anchor and report.ok:
+        out.print("the anchor is a head of this archive")
+    out.print(f"settled {format_instant(report.settled)}")
+    out.print(f"head {report.head}")
+    return 0 if report.ok else 1
+
+
+def _print(report: Report) -> None:
+    claims = (
         ("file", "", "SQLite finds its pages sound"),
         ("facts", f"{report.facts:,} facts", "unbroken chain, bodies readable"),
         ("ledger", f"{report.entries:,} entries", "each derived again from the facts"),
@@ -72,14 +110,25 @@ def _print(report: Report) -> None:
         ("table", f"{report.subjects:,} scores", "each equals the fold of its entries"),
         ("thresholds", f"{report.thresholds:,} thresholds", "as the facts of policy set them"),
         ("dead letters", f"{report.dead_letters:,} dead letters", "bytes as they came"),
-    ):
-        found = sum(finding.proof == proof for finding in report.findings)
-        verdict = f"{found} differences" if found else "ok"
-        out.print(f"{proof:<13}{verdict:<16}{counted:<20}{claim}", markup=False)
-    for finding in report.findings:
-        out.print(plain(f"difference in {finding.proof}: {finding.where}: {finding.difference}"))
-    if report.findings_unnamed:
-        out.print(f"... and {report.findings_unnamed:,} more differences")
+    )
+    _print_proofs(claims, report.findings, report.findings_unnamed)
+    out = console()
     if report.anchor and report.ok:
         out.print("the anchor is a head of this log")
     out.print(f"head {report.head}")
+
+
+def _print_proofs(
+    claims: Sequence[tuple[str, str, str]],
+    findings: Sequence[Finding | ArchiveFinding],
+    unnamed: int,
+) -> None:
+    out = console()
+    for proof, counted, claim in claims:
+        found = sum(finding.proof == proof for finding in findings)
+        verdict = f"{found} differences" if found else "ok"
+        out.print(f"{proof:<13}{verdict:<16}{counted:<20}{claim}", markup=False)
+    for finding in findings:
+        out.print(plain(f"difference in {finding.proof}: {finding.where}: {finding.difference}"))
+    if unnamed:
+        out.print(f"... and {unnamed:,} more differences")

@@ -1,0 +1,90 @@
+"""`trustfold archive`: the log as immutable Parquet segments, once or for as long as it goes on."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from rich.progress import Progress, TaskID
+
+from trustfold_schemas.instants import format_instant
+from trustfold_streams.archiver.extra import require_extra
+from trustfold_streams.cli.options import Settings, json_option, store_option
+from trustfold_streams.cli.output import console, print_json, progress
+
+if TYPE_CHECKING:
+    from trustfold_projections.archive.writer import Pass
+    from trustfold_streams.archiver.run import Visit
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--follow", is_flag=True, help="Go on archiving until it is told to end.")
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=60.0,
+    show_default=True,
+    help="How long to wait between two passes of --follow.",
+)
+@store_option
+@json_option
+@click.pass_obj
+def archive(settings: Settings, folder: Path, follow: bool, every: float, as_json: bool) -> int:
+    """Archive the log into a folder, from where the archive ends to where the log does.
+
+    Prints the head of the chain: kept elsewhere, it is what `verify --anchor` checks against.
+    """
+    require_extra()
+    from trustfold_streams.archiver.run import open_archiver
+
+    visit = _visit(settings)
+    told_to_end = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        told_to_end.set()
+
+    if follow:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
+    with open_archiver(folder) as archiver:
+        while True:
+            with progress("archive", "rows") as bar:
+                task = bar.add_task("archive", total=None, done=0)
+                done = archiver.run(visit, functools.partial(_advance, bar, task))
+            if not follow or done.rows:
+                _print(done, as_json)
+            if not follow or told_to_end.wait(every):
+                return 0
+
+
+def _advance(bar: Progress, task: TaskID, rows: int) -> None:
+    completed = bar.tasks[0].completed + rows
+    bar.update(task, completed=completed, done=f"{completed:,.0f}")
+
+
+def _visit(settings: Settings) -> Visit:
+    from trustfold_streams.archiver.from_embedded import embedded_log
+
+    if settings.on_archive or settings.on_kafka:
+        raise click.UsageError("what is archived is a store in a file: --store FILE")
+    return functools.partial(embedded_log, settings.path)
+
+
+def _print(done: Pass, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {**msgspec.structs.asdict(done), "settled": format_instant(done.settled)},
+        )
+        return
+    out = console()
+    out.print(f"{done.rows:,} rows in {done.segments:,} segments, {done.merged:,} merged")
+    out.print(f"settled {format_instant(done.settled)}")
+    out.print(f"head {done.head}")
