@@ -40,9 +40,10 @@ def literally_trusted(entries: list[Entry], action: PastAction, loose: bool) -> 
     now, bad, granted = action.moment, state.last_bad_at, state.last_grant_at
     if bad is not None and (now < bad + DAY or granted is None or granted <= bad):
         return False
-    without = (0, Fraction(1, 2), Fraction(1, 2), Fraction(1, 2), 0)
+    half = Fraction(1, 2)
+    without = (Fraction(0), half, half, half, Fraction(0))
     tool, approval, cost, clean, undo = (
-        Fraction(num, den * 10**6) if den else Fraction(nothing)
+        Fraction(num, den * 10**6) if den else nothing
         for num, den, nothing in zip(state.num, state.den, without, strict=True)
     )
     raw = (30 * tool + 25 * approval + 20 * cost + 15 * clean + 10 * (1 - undo)) / 100

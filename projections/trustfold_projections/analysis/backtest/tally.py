@@ -13,7 +13,7 @@ ALL_SCOPES: Final = "*"
 """The scope of the row that counts all scopes together."""
 
 
-class Tally(Struct, kw_only=True, gc=False):
+class Tally(Struct, gc=False):
     """One policy in one scope (`*`: in all).
 
     Of `actions` past actions it would have `allowed` some without a question; of these so many

@@ -1,0 +1,210 @@
+"""The fast path: the verdicts of the exact path for millions of actions, slice by slice in numpy.
+
+Doubles decide where they are further from the threshold than NEAR; nearer, the exact integers of
+the same slice do, by the functions of the policy. Rollbacks need the exact path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from trustfold_projections.analysis.backtest.columns import (
+    ASKED,
+    BANDS,
+    DENIED,
+    FAILED,
+    HARM,
+    NONE,
+    UNDONE,
+    VIOLATED,
+    ActionColumns,
+    Bools,
+    EntryColumns,
+    Floats,
+    Ints,
+)
+from trustfold_projections.analysis.backtest.rules import (
+    Always,
+    InARow,
+    Never,
+    PlainMean,
+    Policy,
+    Thresholds,
+    Trust,
+    plain_mean_reaches,
+    trusted,
+)
+from trustfold_projections.analysis.backtest.slices import slices
+from trustfold_projections.analysis.backtest.standing import Carry, Standing, standing
+from trustfold_projections.analysis.backtest.tally import Tally
+from trustfold_projections.laws.policy.brake import BRAKE_LASTS
+from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS, WITHOUT_EVIDENCE
+from trustfold_schemas.amounts import PPM
+from trustfold_schemas.ledger import HUMAN_APPROVAL_RATE, UNDO_RATE
+
+NEAR: Final = 1e-12
+"""Where doubles are no nearer to a threshold than this share of it, they decide."""
+
+ROWS: Final = 1 << 17
+"""Entries of a slice, and actions."""
+
+
+class Judged(Struct, frozen=True):
+    """The verdicts of one slice: a column for each policy; `exact` counts those of integers."""
+
+    actions: ActionColumns
+    allowed: list[Bools]
+    exact: int
+
+
+def judged(
+    entries: Iterable[EntryColumns],
+    actions: Iterable[ActionColumns],
+    policies: Sequence[Policy],
+    rows: int = ROWS,
+) -> Iterator[Judged]:
+    """The verdicts on sorted columns, in bounded memory."""
+    carry = Carry()
+    for part in slices(entries, actions, rows):
+        known, carry = standing(part, carry)
+        if len(part.actions):
+            bench = _Bench(known)
+            allowed = [bench.allows(policy) for policy in policies]
+            yield Judged(part.actions, allowed, bench.exact)
+
+
+def tallied(
+    made: Iterable[Judged], policies: Sequence[Policy], scopes: Sequence[str], scope_of: Ints
+) -> list[Tally]:
+    """The counts of verdicts by scope; `scope_of` is the number of each subject's scope."""
+    masks = (DENIED, FAILED, UNDONE, VIOLATED, HARM)
+    sums = np.zeros((len(policies), len(scopes), 9), np.int64)
+    for part in made:
+        scope, flags = scope_of[part.actions.subject], part.actions.flags
+        asked = (flags & ASKED).astype(np.bool_)
+        for number, allowed in enumerate(part.allowed):
+            harmed = [allowed & ((flags & mask) != 0) for mask in masks]
+            chosen = (np.ones_like(allowed), allowed, *harmed, asked, asked & allowed)
+            for column, rows in enumerate(chosen):
+                sums[number, :, column] += np.bincount(scope[rows], minlength=len(scopes))
+    return [
+        Tally(policy.name, scopes[scope], *map(int, sums[number, scope]))
+        for number, policy in enumerate(policies)
+        for scope in range(len(scopes))
+        if sums[number, scope, 0]
+    ]
+
+
+class _Bench:
+    """Judges the actions of one slice by one policy after the other."""
+
+    def __init__(self, known: Standing) -> None:
+        self.known = known
+        self.actions = known.actions
+        self.exact = 0
+        self._num = known.floats(known.num)
+        self._den = known.floats(known.den)
+        self._weight = known.weight_of(self.actions.moment)
+        self._score: Floats = self._raw_score() * self._freshness()
+        bad, granted = known.bad_at, known.grant_at
+        self._free: Bools = (bad == NONE) | (
+            (self.actions.moment >= bad + BRAKE_LASTS) & (granted > bad)
+        )
+
+    def allows(self, policy: Policy) -> Bools:
+        """The verdicts of one policy. Raises TypeError for one that has no fast path."""
+        if isinstance(policy, Never):
+            return np.zeros(len(self.actions), np.bool_)
+        if isinstance(policy, Always):
+            return np.ones(len(self.actions), np.bool_)
+        if isinstance(policy, InARow):
+            return (self.actions.band >= 0) & (self.known.row >= policy.wanted)
+        if isinstance(policy, Trust):
+            return self._trust(policy.thresholds)
+        if isinstance(policy, PlainMean):
+            return self._plain_mean(policy.thresholds)
+        raise TypeError(f"{type(policy).__name__} is judged by the exact path only")
+
+    def _raw_score(self) -> Floats:
+        total: Floats = np.zeros(len(self.actions))
+        for c, share in enumerate(RAW_SCORE_WEIGHTS):
+            value = _quotient(self._num[c], self._den[c] * PPM, WITHOUT_EVIDENCE[c])
+            total += share * (1 - value if c == UNDO_RATE else value)
+        return total
+
+    def _freshness(self) -> Floats:
+        updated = self.known.updated
+        fresh = np.minimum(1.0, self.known.weight_of(updated) / self._weight)
+        return np.where(updated == NONE, 0.0, fresh)
+
+    def _trust(self, thresholds: Thresholds) -> Bools:
+        num, den, weight = self._num, self._den, self._weight
+        made = np.zeros(len(self.actions), np.bool_)
+        for number, band in enumerate(BANDS):
+            threshold = thresholds[band]
+            wanted = (
+                (self._score, np.full(len(self.actions), threshold.min_score / PPM)),
+                (den[UNDO_RATE], threshold.min_samples * weight),
+                (num[HUMAN_APPROVAL_RATE], threshold.min_grants * PPM * weight),
+                (
+                    num[HUMAN_APPROVAL_RATE],
+                    threshold.min_approval_rate * den[HUMAN_APPROVAL_RATE],
+                ),
+            )
+            rows = (self.actions.band == number) & (self.known.n > 0) & self._free
+            sure, open_ = rows.copy(), rows
+            for reached, bar in wanted:
+                margin = NEAR * np.maximum(bar, 1.0)
+                sure &= reached > bar + margin
+                open_ = open_ & (reached >= bar - margin)
+            made |= sure
+            for row in np.flatnonzero(open_ & ~sure):
+                self.exact += 1
+                made[row] = trusted(
+                    self.known.state(int(row)), threshold, int(self.actions.moment[row])
+                )
+        return made
+
+    def _plain_mean(self, thresholds: Thresholds) -> Bools:
+        num, den = self.known.plain_num, self.known.plain_den
+        mean: Floats = np.zeros(len(self.actions))
+        for c, share in enumerate(RAW_SCORE_WEIGHTS):
+            value = _quotient(
+                num[c].astype(np.float64), den[c].astype(np.float64) * PPM, WITHOUT_EVIDENCE[c]
+            )
+            mean += share * (1 - value if c == UNDO_RATE else value)
+        made = np.zeros(len(self.actions), np.bool_)
+        for number, band in enumerate(BANDS):
+            threshold = thresholds[band]
+            score = threshold.min_score / PPM
+            rows = (
+                (self.actions.band == number)
+                & (self.known.n > 0)
+                & (den[UNDO_RATE] >= threshold.min_samples)
+                & (num[HUMAN_APPROVAL_RATE] >= threshold.min_grants * PPM)
+                & (
+                    num[HUMAN_APPROVAL_RATE]
+                    >= threshold.min_approval_rate * den[HUMAN_APPROVAL_RATE]
+                )
+                & (mean >= score - NEAR)
+            )
+            made |= rows & (mean > score + NEAR)
+            for row in np.flatnonzero(rows & (mean <= score + NEAR)):
+                self.exact += 1
+                made[row] = plain_mean_reaches(
+                    [int(column[row]) for column in num],
+                    [int(column[row]) for column in den],
+                    threshold.min_score,
+                )
+        return made
+
+
+def _quotient(num: Floats, den: Floats, nothing: float) -> Floats:
+    """The quotients, and `nothing` where den is 0."""
+    made = np.full(len(num), nothing)
+    np.divide(num, den, out=made, where=den != 0)
+    return made
