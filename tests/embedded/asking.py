@@ -25,10 +25,15 @@ class Office:
         store._connection.execute("PRAGMA synchronous=OFF")
 
     def rules(self, declared: Reversibility = "reversible", effect: str = "fs_write:*") -> None:
-        """Enforce without spot checks; declare the writes; ask for three grants and no more."""
+        """Enforce without spot checks; declare the writes; ask for two grants and no more."""
         self.say("policy.mode", mode="enforce", spot_check_one_in=0)
         self.say("effect.declared", effect=effect, reversibility=declared)
-        self.threshold(effect, declared, min_grants=3)
+        self.threshold(effect, declared, min_grants=2)
+
+    def later(self) -> int:
+        """A moment after everything recorded so far."""
+        self.clock.advance(SECOND)
+        return self.clock.now()
 
     def threshold(self, effect: str, band: Reversibility, **more: Any) -> None:
         """Set a threshold that asks for nothing but what is given."""
