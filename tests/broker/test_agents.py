@@ -46,11 +46,14 @@ def settings(broker: Running, prefix: str) -> KafkaSettings:
 async def records(settings: KafkaSettings, topic: str) -> list[Record]:
     """All committed records of a topic, partition by partition."""
     reader = PartitionReader(settings, "test")
-    return [
-        record
-        for partition in range(settings.partitions)
-        async for record in reader.records(settings.topic(topic), partition)
-    ]
+    try:
+        return [
+            record
+            for partition in range(settings.partitions)
+            async for record in reader.records(settings.topic(topic), partition)
+        ]
+    finally:
+        await reader.stop()
 
 
 # ---- synapse -----------------------------------------------------------------------------------

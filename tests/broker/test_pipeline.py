@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import zlib
 from pathlib import Path
 
 import pytest
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.records_to_delete import RecordsToDelete
 
 from tests.broker.loads import START, medians, mixed
 from tests.broker.pipeline import (
@@ -30,10 +34,12 @@ from tests.broker.pipeline import (
 from tests.broker.processes import WorkerProcess, until
 from tests.broker.running import Running
 from tests.embedded.documents import Data, event, lifted, recorded_step, rolled_back, step
+from tests.kafka.wide import answer, recorded_wide, wide_step
 from trustfold_schemas.decoding import EVENT_BYTES_MAX, decode_event
 from trustfold_streams.clock import SystemClock
 from trustfold_streams.kafka.publisher import topic_of
 from trustfold_streams.kafka.settings import InputTopic, KafkaSettings
+from trustfold_streams.kafka.worker import EXIT_RESTART
 
 pytestmark = pytest.mark.broker
 
@@ -118,6 +124,63 @@ async def test_the_largest_legal_event(settings: KafkaSettings) -> None:
         ledger = await must_equal(settings, [large, *load])
     assert sum(entry.trace_id == "large" for entry in ledger.entries) == 10_001
     assert sum(entry.trace_id == "long" for entry in ledger.entries) == 2
+
+
+@story
+async def test_a_trace_that_fits_no_record(settings: KafkaSettings, tmp_path: Path) -> None:
+    """Single steps and answers with wide names, over 8 MiB of state, killed in between."""
+    load = [recorded_wide("wide", n, many=n % 10 == 0) for n in range(2_500)]
+    load += [answer(n, [wide_step(n * 9 + k)["step_id"] for k in range(600)]) for n in range(10)]
+    data: Data = {"trace_id": "wide", "outcome": "completed", "steps": [], "step_count": 2_500}
+    load.append(event("trace.closed", "close/wide", data, START))
+    await create(settings)
+    worker = WorkerProcess(settings, tmp_path / "log")
+    try:
+        await worker.ready()
+        await publish(settings, load[:1_500])
+        assert await table(settings) == {}
+        worker.signal(signal.SIGKILL)
+        await worker.gone()
+        worker.end()
+        worker = WorkerProcess(settings, tmp_path / "log")
+        await worker.ready()
+        await publish(settings, load[1_500:])
+        await must_equal(settings, load)
+        assert worker.exit_code is None, worker.last_words()
+    finally:
+        worker.end()
+
+
+@pytest.mark.parametrize("topic", ["facts", "trace-closed"])
+@story
+async def test_what_is_gone_before_it_was_read_is_told(
+    settings: KafkaSettings, tmp_path: Path, topic: str
+) -> None:
+    """Records that are deleted under a running worker end it: exit 70, and what is missing."""
+    await create(settings)
+    await publish(settings, [close("before")])
+    worker = WorkerProcess(settings, tmp_path / "log")
+    try:
+        await worker.ready()
+        assert await table(settings) != {}
+        worker.signal(signal.SIGSTOP)
+        # What it had asked for is answered by now, so that it does not get what is written next.
+        await asyncio.sleep(1.0)
+        place = TopicPartition(settings.topic(topic), 0)
+        async with plain_producer(settings) as producer:
+            sent = await producer.send_and_wait(place.topic, b"{}", b"k", partition=0)
+        client = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap)
+        await client.start()
+        try:
+            await client.delete_records({place: RecordsToDelete(sent.offset + 1)})
+        finally:
+            await client.close()
+        worker.signal(signal.SIGCONT)
+        assert await worker.gone() == EXIT_RESTART, worker.last_words()
+        assert f"{place.topic}/0: expected offset" in worker.said()
+        assert "are gone before they were read" in worker.said()
+    finally:
+        worker.end()
 
 
 @story

@@ -24,12 +24,16 @@ from tests.broker.pipeline import (
     working,
     write,
 )
+from tests.broker.processes import until
 from tests.broker.running import Running
 from tests.embedded.documents import decided, event, median
+from tests.embedded.test_thresholds import threshold
+from tests.kafka.odd_names import Name, careless_clients
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.decoding import EVENT_BYTES_MAX
 from trustfold_schemas.instants import DAY, format_instant
 from trustfold_streams.clock import SystemClock
+from trustfold_streams.kafka.records import Letter
 from trustfold_streams.kafka.settings import InputTopic, KafkaSettings
 
 pytestmark = pytest.mark.broker
@@ -111,6 +115,82 @@ async def test_a_poison_record_stops_nothing(settings: KafkaSettings) -> None:
         kept = [one for one in poison.headers if not one[0].startswith("tf-")]
         assert list(letter.headers) == kept
     assert told == {}
+
+
+@story
+async def test_a_header_whose_name_is_no_text_stops_nobody(settings: KafkaSettings) -> None:
+    """On every topic of publishers it is a dead letter with its bytes; the next one is taken."""
+    odd: Headers = [("fine", b"1"), (Name(b"\xff\xfe\\"), b"2")]
+    topics: tuple[InputTopic, ...] = ("trace-closed", "cost-median", "policy")
+    records = [Raw(topic, close(f"odd-{topic}"), b"k", odd, 0) for topic in topics]
+    await create(settings)
+    async with working(settings):
+        with careless_clients():
+            await write(settings, records)
+        await publish(settings, [median(SUBJECT.effect), close("after")])
+        assert await table(settings) == digests_in(
+            foreseen([median(SUBJECT.effect), close("after")])
+        )
+        told = await eventually_letters(settings, 3)
+    for topic in topics:
+        letter = told[settings.topic(topic), 0]
+        assert (letter.reason, letter.body) == (Reason.MALFORMED, close(f"odd-{topic}"))
+        assert "b'\\xff\\xfe" in letter.detail
+        assert list(letter.headers) == [("fine", b"1"), ("\\xff\\xfe\\", b"2")]
+
+
+@story
+async def test_what_the_logs_of_their_own_refuse_is_told_once(settings: KafkaSettings) -> None:
+    """On `cost-median` and `policy`: one letter each, over restarts and with two workers."""
+    first = median(SUBJECT.effect)
+    again = first.replace(b'"median/', b'"again/').replace(b"0.02", b"0.03")
+    conflict = first.replace(b"0.02", b"0.04")
+    set_one = threshold("a", 0.7, 0)
+    stale = threshold("b", 0.8, 0)
+    good: list[tuple[InputTopic, bytes]] = [("cost-median", first), ("policy", set_one)]
+    bad: list[tuple[InputTopic, bytes, Reason]] = [
+        ("cost-median", b"{", Reason.MALFORMED),
+        ("cost-median", again, Reason.ALREADY_SET),
+        ("cost-median", conflict, Reason.CONFLICT),
+        ("cost-median", close("elsewhere"), Reason.NOT_PERMITTED),
+        ("cost-median", set_one, Reason.NOT_PERMITTED),
+        ("policy", b"[]", Reason.INVALID),
+        ("policy", stale, Reason.STALE_VERSION),
+    ]
+    records = [Raw(topic, body) for topic, body in good]
+    records += [Raw(topic, body) for topic, body, _ in bad]
+    await create(settings)
+    async with working(settings) as worker:
+        await write(settings, records[:5])
+        await eventually_letters(settings, 3)
+        assert worker.apart is not None
+        assert sum(worker.apart.refused.values()) == 3
+    async with working(settings) as one, working(settings) as two:
+        await write(settings, records[5:])
+        told = await eventually_letters(settings, len(bad))
+        assert one.apart is not None
+        assert two.apart is not None
+        assert sum((one.apart.refused + two.apart.refused).values()) == len(bad) - 3
+        await publish(settings, [close("t")])
+        assert await table(settings) == digests_in(foreseen([first, close("t")]))
+    assert sorted((letter.body, letter.reason) for letter in told.values()) == sorted(
+        (body, reason) for _, body, reason in bad
+    )
+    assert len(await letters(settings)) == len(bad)
+
+
+async def eventually_letters(settings: KafkaSettings, count: int) -> dict[tuple[str, int], Letter]:
+    """Wait for so many dead letters; they by topic and offset of what was refused."""
+    found: dict[tuple[str, int], Letter] = {}
+
+    async def look() -> str | None:
+        for one in await letters(settings):
+            topic, _, offset = one.letter.origin.split("/")
+            found[topic, int(offset)] = one.letter
+        return None if len(found) >= count else f"{found}"
+
+    await until(f"{count} dead letters are written", look, 30.0)
+    return found
 
 
 @story

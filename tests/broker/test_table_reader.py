@@ -33,11 +33,12 @@ from trustfold_schemas.instants import SECOND, datetime_of
 from trustfold_schemas.scores import TrustScore, content_digest
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock, SystemClock
+from trustfold_streams.kafka.apart import APART
 from trustfold_streams.kafka.errors import StaleTableError
 from trustfold_streams.kafka.records import Progress, partition_of
 from trustfold_streams.kafka.settings import INPUT_TOPICS, KafkaSettings
 from trustfold_streams.kafka.store import AsyncKafkaStore
-from trustfold_streams.kafka.table import APART, STALE_SECONDS, TableReader
+from trustfold_streams.kafka.table import STALE_SECONDS, TableReader
 
 broker_test = pytest.mark.broker
 

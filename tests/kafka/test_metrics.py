@@ -154,7 +154,9 @@ def observed(
         "fold": Stage("fold", tasks={0: task(fold)}, rebalances=2),
     }
     worker: Any = SimpleNamespace(
-        ingest=stages["ingest"], managers=[stages["correlate"], stages["fold"]]
+        ingest=stages["ingest"],
+        apart=SimpleNamespace(name="apart", refused=Counter({"already_set": 4})),
+        managers=[stages["correlate"], stages["fold"]],
     )
     observer = Observer(ManualClock(T), monotonic=monotonic)
     observer.observe(worker)

@@ -10,8 +10,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
+from trustfold_streams.kafka.errors import MEND, LostInputError
+from trustfold_streams.kafka.lenient import LenientConsumer
 from trustfold_streams.kafka.records import Headers, Output
 from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.stage import Record
@@ -63,17 +66,31 @@ async def stop_producer(producer: AIOKafkaProducer, seconds: float) -> None:
 def new_consumer(
     settings: KafkaSettings, name: str, *, group: str | None = None, **more: Any
 ) -> AIOKafkaConsumer:
-    """A consumer of committed records that commits only when told."""
-    return AIOKafkaConsumer(
+    """A consumer of committed records that commits only when told.
+
+    `auto_offset_reset` none: what is removed before it was read raises, instead of being skipped.
+    """
+    return LenientConsumer(
         client_id=name,
         group_id=group,
         isolation_level=more.pop("isolation_level", "read_committed"),
         enable_auto_commit=False,
-        auto_offset_reset="earliest",
+        auto_offset_reset=more.pop("auto_offset_reset", "earliest"),
         max_partition_fetch_bytes=FETCH_BYTES_MAX,
         **settings.client_options(),
         **more,
     )
+
+
+async def lost_input(
+    consumer: AIOKafkaConsumer, error: OffsetOutOfRangeError, mend: str = MEND
+) -> LostInputError:
+    """What it means that a consumer's position is not in the log any more."""
+    places: Mapping[TopicPartition, int] = error.args[0]
+    place, wanted = next(iter(places.items()))
+    first = (await consumer.beginning_offsets([place]))[place]
+    got = first if first > wanted else (await consumer.end_offsets([place]))[place]
+    return LostInputError(place.topic, place.partition, wanted, got, mend)
 
 
 def record_of(record: ConsumerRecord) -> Record:
@@ -119,40 +136,43 @@ def _append(builder: Any, output: Output) -> bool:
 
 
 class PartitionReader:
-    """Reads partitions from the start, or again, with no group and no effect on anybody."""
+    """Reads partitions from the start, or again, with no group and no effect on anybody.
+
+    It connects when it is first asked and stays connected; one reading at a time.
+    """
 
     def __init__(self, settings: KafkaSettings, name: str) -> None:
         self._settings = settings
         self._name = name
+        self._consumer: AIOKafkaConsumer | None = None
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._consumer is not None:
+            await self._consumer.stop()
+            self._consumer = None
 
     async def records(
         self, topic: str, partition: int, first: int = 0, end: int | None = None
     ) -> AsyncIterator[Record]:
         """The committed records with first <= offset < end (None: what is committed now)."""
         place = TopicPartition(topic, partition)
-        consumer = new_consumer(self._settings, self._name, fetch_max_wait_ms=100)
-        await consumer.start()
-        try:
-            consumer.assign([place])
-            last = (await consumer.end_offsets([place]))[place]
-            until = last if end is None else min(end, last)
-            beginning = (await consumer.beginning_offsets([place]))[place]
-            consumer.seek(place, max(first, beginning))
-            # Control records leave gaps, so the position says when the end is reached.
-            while await consumer.position(place) < until:
-                got = await consumer.getmany(place, timeout_ms=200, max_records=20_000)
-                for record in got.get(place, ()):
-                    if record.offset < until:
-                        yield record_of(record)
-        finally:
-            await consumer.stop()
-
-    async def lookup(
-        self, topic: str, partition: int, first: int, end: int
-    ) -> AsyncIterator[Record]:
-        """The committed records with first <= offset < end, as stages ask for them."""
-        async for record in self.records(topic, partition, first, end):
-            yield record
+        if self._consumer is None:
+            consumer = new_consumer(self._settings, self._name, fetch_max_wait_ms=100)
+            await consumer.start()
+            self._consumer = consumer
+        consumer = self._consumer
+        consumer.assign([place])
+        last = (await consumer.end_offsets([place]))[place]
+        until = last if end is None else min(end, last)
+        beginning = (await consumer.beginning_offsets([place]))[place]
+        consumer.seek(place, max(first, beginning))
+        # Control records leave gaps, so the position says when the end is reached.
+        while await consumer.position(place) < until:
+            got = await consumer.getmany(place, timeout_ms=200, max_records=20_000)
+            for record in got.get(place, ()):
+                if record.offset < until:
+                    yield record_of(record)
 
 
 class Watermarks:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
@@ -19,16 +20,10 @@ from trustfold_projections.laws.correlation import (
 )
 from trustfold_projections.laws.correlation.abandoned import PATIENCE, abandoned_close
 from trustfold_projections.laws.correlation.never_closed import never_closed
-from trustfold_projections.laws.correlation.packed import (
-    pack_key,
-    pack_state,
-    unpack_key,
-    unpack_state,
-)
 from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.decoding import decode_event
 from trustfold_schemas.errors import EventRefused
-from trustfold_schemas.facts import Fact, Stamp
+from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.packed import envelopes, pack_entry
 from trustfold_streams.kafka.records import (
@@ -40,22 +35,24 @@ from trustfold_streams.kafka.records import (
     stamp_from,
 )
 from trustfold_streams.kafka.stage import Batch, Lookup, Record
+from trustfold_streams.kafka.trace_rows import CLOCK, Row, Rows, records_of, row_of
 
 log = logging.getLogger("trustfold.kafka.correlate")
 
-CLOCK = b"\0clock"
-"""The row of the greatest moment read; a broker's clock may step back when a leader changes."""
-
-SERVICE = Stamp("runtime", "trustfold")
+NEAR = 500
+"""Offsets between two facts that are looked up in one go."""
+FORGOTTEN_MAX = 1_000
+"""Keys that are dropped a batch: after a long silence there may be very many."""
 
 
 class _Held(Struct, gc=False):
-    """What is known of one key: bytes until it is touched, then the state itself."""
+    """What is known of one key: its row in the topic, and once it is touched the state itself."""
 
+    row: Row
     last_recorded: int
-    packed: bytes
     state: KeyState | None = None
-    open: bool = False
+    committed: bool = False
+    """Whether the topic holds the row; one of which nothing was remembered is no row at all."""
 
 
 class CorrelateStage:
@@ -98,41 +95,44 @@ class CorrelateTask:
         self.recorded = 0
         self.refolding = False
         self.refused: dict[str, int] = {}
+        self._restored = Rows()
         self._held: OrderedDict[Key, _Held] = OrderedDict()
         self._open: dict[Key, None] = {}
 
     # ---- restoring -----------------------------------------------------------------------------
 
     def load(self, key: bytes, value: bytes | None) -> None:
-        """Take one row of the state partition: `last_recorded` in 8 bytes, then the state."""
+        """Take one row of the state partition."""
         if key == CLOCK:
             self.recorded = int.from_bytes(value or b"", "big")
-            return
-        name = unpack_key(key)
-        self._held.pop(name, None)
-        self._open.pop(name, None)
-        if value is not None:
-            still_open = bool(value[8])
-            self._held[name] = _Held(int.from_bytes(value[:8], "big"), value[9:], None, still_open)
-            if still_open:
-                self._open[name] = None
+        else:
+            self._restored.take(key, value)
+
+    def _end_restoring(self) -> None:
+        """All rows are there: know their keys, the longest silent first."""
+        for key, row in self._restored.rows.items():
+            self._held[key] = _Held(row, row.last_recorded, None, True)
+            if row.open:
+                self._open[key] = None
+        self._restored = Rows()
 
     def _state(self, key: Key) -> _Held:
         held = self._held.get(key)
         if held is None:
-            held = self._held[key] = _Held(0, b"", new_state(key))
+            held = self._held[key] = _Held(Row(), 0, new_state(key))
         elif held.state is None:
-            held.state = unpack_state(key, held.packed)
+            held.state = held.row.state(key)
         return held
 
     # ---- a batch -------------------------------------------------------------------------------
 
     async def process(self, records: Sequence[Record]) -> Batch:
         """Correlate facts in log order; entries leave as envelopes, refusals as dead letters."""
+        self._end_restoring()
         medians = await self.stage.medians()
         touched: dict[Key, _Held] = {}
         entries: dict[int, list[bytes]] = {}
-        refusals: list[tuple[Refusal, int]] = []
+        refusals: list[Refusal] = []
         bodies: dict[int, Record] = {}
         for record in records:
             # Milliseconds of the log; the clock of a partition never goes back.
@@ -147,24 +147,24 @@ class CorrelateTask:
                 held.last_recorded = fact.recorded
                 touched[key] = held
                 self._held.move_to_end(key)
-            elif not held.packed and not held.last_recorded:
+            elif not held.committed and not held.last_recorded:
                 del self._held[key]
             self._emit(record.offset, outcome.entries, entries)
-            refusals += [(refusal, fact.recorded) for refusal in outcome.refusals]
-        states: dict[bytes, bytes | None] = {
-            pack_key(key): self._pack(key, held) for key, held in touched.items()
-        }
-        for key, refusal_list in self._forgotten():
-            states[pack_key(key)] = None
-            refusals += [(refusal, self.recorded) for refusal in refusal_list]
+            refusals += outcome.refusals
+        states: dict[bytes, bytes | None] = {}
+        for key, held in touched.items():
+            states |= self._pack(key, held)
+        for key, row, never in self._forgotten():
+            states |= records_of(key, None, row)
+            refusals += never
         states[CLOCK] = self.recorded.to_bytes(8, "big")
         outputs = [
             Output(self.stage.topic("ledger"), partition, None, envelope)
             for partition, packed in sorted(entries.items())
             for envelope in envelopes(packed)
         ]
-        for refusal, _ in refusals:
-            outputs.append(await self._letter(refusal, bodies))
+        await self._look_up({one.position for one in refusals} - bodies.keys(), bodies)
+        outputs += [self._letter(refusal, bodies) for refusal in refusals]
         return Batch(states, outputs)
 
     def _fact(self, record: Record) -> Fact:
@@ -185,23 +185,24 @@ class CorrelateTask:
                 pack_entry(self.partition, offset, number, entry)
             )
 
-    def _pack(self, key: Key, held: _Held) -> bytes:
+    def _pack(self, key: Key, held: _Held) -> dict[bytes, bytes | None]:
         assert held.state is not None
-        held.packed = pack_state(held.state)
-        held.open = isinstance(held.state, TraceState) and not held.state.folded
-        if held.open:
+        before, still_open = held.row, isinstance(held.state, TraceState) and not held.state.folded
+        held.row = row_of(held.state, held.last_recorded, open=still_open)
+        held.committed = True
+        if still_open:
             self._open[key] = None
         else:
             self._open.pop(key, None)
             held.state = None
-        return held.last_recorded.to_bytes(8, "big") + bytes([held.open]) + held.packed
+        return records_of(key, held.row, before)
 
-    def _forgotten(self) -> list[tuple[Key, list[Refusal]]]:
-        """Drop the traces and self-plays whose memory ended, by the log's own clock."""
-        made: list[tuple[Key, list[Refusal]]] = []
+    def _forgotten(self) -> list[tuple[Key, Row, list[Refusal]]]:
+        """Drop traces and self-plays whose memory ended, by the log's own clock; some a batch."""
+        made: list[tuple[Key, Row, list[Refusal]]] = []
         kept: list[Key] = []
         until = self.recorded - self.stage.forget_after
-        while self._held:
+        while self._held and len(made) < FORGOTTEN_MAX:
             key, held = next(iter(self._held.items()))
             if held.last_recorded >= until:
                 break
@@ -213,19 +214,26 @@ class CorrelateTask:
                 continue
             del self._held[key]
             self._open.pop(key, None)
-            state = held.state or unpack_state(key, held.packed)
-            made.append((key, never_closed(state) if isinstance(state, TraceState) else []))
+            state = held.state or held.row.state(key)
+            letters = never_closed(state) if isinstance(state, TraceState) else []
+            made.append((key, held.row, letters))
         return made
 
-    async def _letter(self, refusal: Refusal, bodies: dict[int, Record]) -> Output:
+    async def _look_up(self, positions: AbstractSet[int], bodies: dict[int, Record]) -> None:
+        """Read facts of earlier batches again; those that lie close together in one go."""
+        waiting = deque(sorted(positions))
+        while waiting:
+            first = last = waiting.popleft()
+            while waiting and waiting[0] - last <= NEAR:
+                last = waiting.popleft()
+            async for found in self.lookup(self.stage.inputs[0], self.partition, first, last + 1):
+                if found.offset in positions:
+                    bodies[found.offset] = found
+
+    def _letter(self, refusal: Refusal, bodies: dict[int, Record]) -> Output:
         self.refused[refusal.reason.value] = self.refused.get(refusal.reason.value, 0) + 1
         facts = self.stage.inputs[0]
         record = bodies.get(refusal.position)
-        if record is None:
-            async for found in self.lookup(
-                facts, self.partition, refusal.position, refusal.position + 1
-            ):
-                record = bodies[refusal.position] = found
         if record is None:
             raise RuntimeError(
                 f"{facts}/{self.partition}/{refusal.position} is gone from the log, "
@@ -248,6 +256,7 @@ class CorrelateTask:
 
     async def tick(self, now: int) -> list[Output]:
         """The service's closes of traces that nobody finished, as events on `trace-closed`."""
+        self._end_restoring()
         made: list[Output] = []
         topic = self.stage.topic("trace-closed")
         for key in list(self._open):

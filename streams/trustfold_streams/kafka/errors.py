@@ -52,20 +52,20 @@ class HangingTransactionError(LogError):
         self.partition = partition
 
 
+MEND = "What was derived cannot be completed from this log: replay into a new topic prefix"
+
+
 class LostInputError(LogError):
     """The log does not go on where this reader stopped."""
 
-    def __init__(self, topic: str, partition: int, wanted: int, got: int) -> None:
+    def __init__(self, topic: str, partition: int, wanted: int, got: int, mend: str = MEND) -> None:
         what = (
             f"offsets {wanted} to {got - 1} are gone before they were read; the topic's retention "
             "or an operator removed them"
             if got > wanted
             else f"it went back to offset {got}"
         )
-        super().__init__(
-            f"{topic}/{partition}: expected offset {wanted}: {what}. What was derived cannot be "
-            "completed from this log: replay into a new topic prefix"
-        )
+        super().__init__(f"{topic}/{partition}: expected offset {wanted}: {what}. {mend}")
         self.topic = topic
         self.partition = partition
 

@@ -12,11 +12,11 @@ from trustfold_projections.laws.correlation import Key, key_of
 from trustfold_projections.laws.explanation import without_event, without_trace
 from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.decoding import decode_event
-from trustfold_schemas.errors import EventRefused, UnknownNameError
-from trustfold_schemas.events import CostMedianEvent
+from trustfold_schemas.errors import UnknownNameError
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.subject import Subject
+from trustfold_streams.kafka.apart import ApartLog
 from trustfold_streams.kafka.records import partition_of, stamp_from
 from trustfold_streams.kafka.scanning import scan
 from trustfold_streams.kafka.settings import KafkaSettings
@@ -58,16 +58,10 @@ async def entries_without(
 
 async def read_medians(settings: KafkaSettings) -> MedianTable:
     """The table of medians as it stands."""
-    table, recorded = MedianTable(), 0
+    log = ApartLog(settings, "cost-median")
     async for record in scan(settings, "cost-median", [0]):
-        recorded = max(recorded, record.timestamp * 1_000)
-        try:
-            event = decode_event(record.value or b"")
-        except EventRefused:
-            continue  # correlation leaves it out, too, and has said so
-        if isinstance(event, CostMedianEvent):
-            table.add(event.data, recorded)
-    return table
+        log.take(record)
+    return log.medians
 
 
 async def _keys_of_event(settings: KafkaSettings, event_id: str) -> set[Key]:

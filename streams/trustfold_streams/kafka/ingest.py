@@ -13,7 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
+from aiokafka.structs import ConsumerRecord
 
 from trustfold_projections.laws.admission import admit
 from trustfold_projections.laws.correlation import log_key_of
@@ -21,7 +27,14 @@ from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.errors import EventRefused
 from trustfold_schemas.events import Event, type_of
 from trustfold_streams.clock import Clock
-from trustfold_streams.kafka.clients import new_consumer, new_producer, record_of, send
+from trustfold_streams.kafka.apart import APART
+from trustfold_streams.kafka.clients import (
+    lost_input,
+    new_consumer,
+    new_producer,
+    record_of,
+    send,
+)
 from trustfold_streams.kafka.records import (
     CONTENT_TYPE,
     Letter,
@@ -30,18 +43,27 @@ from trustfold_streams.kafka.records import (
     document_from,
     letter_output,
     partition_of,
+    refuse_names,
     stamp_headers,
 )
 from trustfold_streams.kafka.settings import INPUT_TOPICS, InputTopic, KafkaSettings
 from trustfold_streams.kafka.stage import Record
-from trustfold_streams.kafka.task import GATHER_SECONDS, RECORDS_MAX, Hook, no_hook
+from trustfold_streams.kafka.task import (
+    GATHER_SECONDS,
+    RECORDS_MAX,
+    STALLED_SECONDS,
+    Hook,
+    no_hook,
+)
 
 log = logging.getLogger("trustfold.kafka.ingest")
 
-INPUTS: tuple[InputTopic, ...] = tuple(
-    topic for topic in INPUT_TOPICS if topic not in ("policy", "cost-median")
-)
+INPUTS: tuple[InputTopic, ...] = tuple(topic for topic in INPUT_TOPICS if topic not in APART)
 """The input topics that become facts; the other two are logs of their own."""
+MEND_INPUT = (
+    "Publish what is missing again. To go on without it, stop all workers and move the group to "
+    "where its topics begin: `kafka-consumer-groups.sh --reset-offsets --to-earliest --all-topics"
+)
 
 
 def admitted(record: Record, topic: InputTopic, settings: KafkaSettings) -> Output:
@@ -49,6 +71,7 @@ def admitted(record: Record, topic: InputTopic, settings: KafkaSettings) -> Outp
     stamp = settings.stamp(topic)
     origin = f"{record.topic}/{record.partition}/{record.offset}"
     try:
+        refuse_names(record.headers)
         document = document_from(record.value, record.headers)
         event = admit(document, stamp)
         _must_become_a_fact(event)
@@ -121,6 +144,7 @@ class IngestStage(ConsumerRebalanceListener):
             group_instance_id=self._settings.instance(self.name),
             rebalance_timeout_ms=30_000,
             max_poll_interval_ms=24 * 3_600_000,
+            auto_offset_reset="none",
         )
         await self._consumer.start()
         self._consumer.subscribe(list(self._topics), listener=self)
@@ -160,13 +184,26 @@ class IngestStage(ConsumerRebalanceListener):
         assert self._consumer is not None
         while True:
             self.alive_at = time.monotonic()
-            got = await self._consumer.getmany(timeout_ms=1_000, max_records=RECORDS_MAX)
+            got = await self._poll()
             async with self._batch:
                 if got:
                     await asyncio.sleep(GATHER_SECONDS)
                     await self._process(
                         [record_of(record) for place in sorted(got) for record in got[place]]
                     )
+
+    async def _poll(self) -> dict[TopicPartition, list[ConsumerRecord]]:
+        assert self._consumer is not None
+        try:
+            return await self._consumer.getmany(timeout_ms=1_000, max_records=RECORDS_MAX)
+        except NoOffsetForPartitionError as error:
+            # Nobody has ever read it: what it still holds is where it begins.
+            await self._consumer.seek_to_beginning(error.args[0])
+            return {}
+        except OffsetOutOfRangeError as error:
+            raise await lost_input(
+                self._consumer, error, f"{MEND_INPUT} --group {self.group} --execute`"
+            ) from error
 
     async def _process(self, records: Sequence[Record]) -> None:
         assert self._producer is not None
@@ -199,8 +236,6 @@ class IngestStage(ConsumerRebalanceListener):
 
     def stalled(self) -> list[int]:
         """[0] if the loop has not come round for too long."""
-        from trustfold_streams.kafka.manager import STALLED_SECONDS
-
         return [0] if self.alive_at < time.monotonic() - STALLED_SECONDS else []
 
     async def progress(self) -> list[Progress]:

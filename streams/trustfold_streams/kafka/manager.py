@@ -16,12 +16,10 @@ from trustfold_streams.kafka.clients import Watermarks, new_consumer
 from trustfold_streams.kafka.records import Progress
 from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.stage import Stage
-from trustfold_streams.kafka.task import Hook, PartitionTask, no_hook
+from trustfold_streams.kafka.task import STALLED_SECONDS, Hook, PartitionTask, no_hook
 
 log = logging.getLogger("trustfold.kafka.manager")
 
-STALLED_SECONDS = 60.0
-"""A task that has not come round in this time is stuck: max_poll_interval would not notice."""
 REBALANCE_TIMEOUT_MS = 30_000
 
 
@@ -61,6 +59,7 @@ class TaskManager(ConsumerRebalanceListener):
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             max_poll_interval_ms=24 * 3_600_000,
             fetch_max_wait_ms=500,
+            auto_offset_reset="none",
         )
         await self._watermarks.start()
         await self._consumer.start()

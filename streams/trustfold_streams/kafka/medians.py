@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import OffsetOutOfRangeError
 
 from trustfold_projections.laws.medians import MedianTable
-from trustfold_schemas.decoding import decode_event
-from trustfold_schemas.errors import EventRefused
-from trustfold_schemas.events import CostMedianEvent
-from trustfold_streams.kafka.clients import new_consumer
+from trustfold_streams.kafka.apart import ApartLog
+from trustfold_streams.kafka.clients import lost_input, new_consumer, record_of
 from trustfold_streams.kafka.settings import KafkaSettings
-
-log = logging.getLogger("trustfold.kafka.medians")
 
 WAIT_SECONDS = 30.0
 
@@ -25,11 +21,10 @@ class MedianTail:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._place = TopicPartition(settings.topic("cost-median"), 0)
-        self._table = MedianTable()
+        self._log = ApartLog(settings, "cost-median")
         self._read = asyncio.Condition()
         self._consumer: AIOKafkaConsumer | None = None
         self._running: asyncio.Task[None] | None = None
-        self._recorded = 0
         self._failed: asyncio.Future[None] | None = None
 
     @property
@@ -41,10 +36,12 @@ class MedianTail:
 
     async def start(self) -> None:
         """Begin to read, from the start of the log."""
-        self._consumer = new_consumer(self._settings, f"{self._settings.app_id}-medians")
+        self._consumer = new_consumer(
+            self._settings, f"{self._settings.app_id}-medians", auto_offset_reset="none"
+        )
         await self._consumer.start()
         self._consumer.assign([self._place])
-        await self._consumer.seek_to_beginning(self._place)
+        self._consumer.seek(self._place, 0)
         self._running = asyncio.create_task(self._run(), name="medians")
         self._running.add_done_callback(self._ended)
 
@@ -68,28 +65,20 @@ class MedianTail:
             async with self._read:
                 while await self._consumer.position(self._place) < end:
                     await self._read.wait()
-        return self._table
+        return self._log.medians
 
     async def _run(self) -> None:
         assert self._consumer is not None
         while True:
-            got = await self._consumer.getmany(self._place, timeout_ms=100)
+            try:
+                got = await self._consumer.getmany(self._place, timeout_ms=100)
+            except OffsetOutOfRangeError as error:
+                raise await lost_input(self._consumer, error) from error
             for record in got.get(self._place, ()):
-                self._take(record.value or b"", record.timestamp * 1_000)
+                # What is refused is told of by `ApartStage`, once for all workers.
+                self._log.take(record_of(record))
             async with self._read:
                 self._read.notify_all()
-
-    def _take(self, document: bytes, recorded: int) -> None:
-        self._recorded = max(self._recorded, recorded)
-        try:
-            event = decode_event(document)
-        except EventRefused as error:
-            log.warning("a record of %s is no event: %s", self._place.topic, error)
-            return
-        if isinstance(event, CostMedianEvent):
-            self._table.add(event.data, self._recorded)
-        else:
-            log.error("a record of %s is no median", self._place.topic)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -125,6 +125,11 @@ def _of_the_stages(worker: Worker) -> Iterator[Metric]:
     refused: list[tuple[tuple[str, ...], float]] = [
         (("ingest", "", reason), count) for reason, count in worker.ingest.refused.items()
     ]
+    if worker.apart is not None:
+        refused += [
+            ((worker.apart.name, "", reason), count)
+            for reason, count in worker.apart.refused.items()
+        ]
     rebalances: list[tuple[tuple[str, ...], float]] = [(("ingest",), worker.ingest.rebalances)]
     for manager in worker.managers:
         rebalances.append(((manager.stage.name,), manager.rebalances))

@@ -8,7 +8,6 @@ import msgspec
 
 from trustfold_projections.laws.correlation import TraceState
 from trustfold_projections.laws.correlation.abandoned import CLOSE_EXPECTED
-from trustfold_projections.laws.correlation.packed import unpack_key, unpack_state
 from trustfold_projections.laws.fold import fold, refold_as_of
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.ledger import Entry
@@ -16,9 +15,16 @@ from trustfold_schemas.packed import unpack_envelope
 from trustfold_schemas.pending import Pending
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
-from trustfold_streams.kafka.records import Letter, letter_from, partition_of, replayed_from
+from trustfold_streams.kafka.records import (
+    POSITION,
+    Letter,
+    letter_from,
+    partition_of,
+    replayed_from,
+)
 from trustfold_streams.kafka.scanning import scan
 from trustfold_streams.kafka.settings import KafkaSettings
+from trustfold_streams.kafka.trace_rows import CLOCK, Rows
 
 
 class NumberedLetter:
@@ -98,18 +104,16 @@ class TopicReader:
 
     async def pending(self, now: int) -> list[Pending]:
         """Every trace that is not folded, the oldest first."""
-        rows: dict[bytes, bytes | None] = {}
+        known = Rows()
         async for record in scan(self.settings, "traces", self._every, whole=False):
-            if record.key is not None and not record.key.startswith(b"\0"):
-                rows[record.key] = record.value
+            if record.key is not None and record.key not in (POSITION, CLOCK):
+                known.take(record.key, record.value)
         made: list[Pending] = []
-        for key, value in rows.items():
-            name = unpack_key(key)
-            if value is None or name.kind != "trace" or not value[8]:
-                continue
-            state = unpack_state(name, value[9:])
-            assert isinstance(state, TraceState)
-            made.append(_pending(state, int.from_bytes(value[:8], "big"), now))
+        for key, row in known.rows.items():
+            if key.kind == "trace" and row.open:
+                state = row.state(key)
+                assert isinstance(state, TraceState)
+                made.append(_pending(state, row.last_recorded, now))
         return sorted(made, key=lambda one: (one.last_recorded, one.trace_id))
 
 

@@ -13,7 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from trustfold_schemas.dead_letters import Reason
+from trustfold_schemas.errors import EventRefused
 from trustfold_schemas.facts import Role, Stamp
+from trustfold_streams.kafka.lenient import is_utf8, name_bytes
 
 Headers = Sequence[tuple[str, bytes]]
 CONTENT_TYPE: Final = ("content-type", b"application/cloudevents+json")
@@ -60,6 +62,15 @@ def stamp_from(headers: Headers) -> Stamp:
     )
 
 
+def refuse_names(headers: Iterable[tuple[str, bytes | None]]) -> None:
+    """Raise EventRefused where a header has a name that is no UTF-8, as the protocol asks."""
+    for name, _ in headers:
+        if not is_utf8(name):
+            raise EventRefused(
+                Reason.MALFORMED, f"Expected names of headers in UTF-8, got {name_bytes(name)!r}"
+            )
+
+
 def document_from(value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> bytes:
     """The event's document of an input record, from CloudEvents structured or binary mode.
 
@@ -100,7 +111,12 @@ def letter_output(topic: str, partition: int, letter: Letter) -> Output:
         ("tf-origin", letter.origin.encode()),
         *stamp_headers(letter.stamp),
     ]
-    theirs = [one for one in letter.headers if not one[0].startswith("tf-")]
+    # A client cannot write names that are no UTF-8: their bytes are told as \\xNN.
+    theirs = [
+        (name_bytes(name).decode("utf-8", "backslashreplace"), value)
+        for name, value in letter.headers
+        if not name.startswith("tf-")
+    ]
     return Output(topic, partition, letter.origin.encode(), letter.body, [*ours, *theirs])
 
 

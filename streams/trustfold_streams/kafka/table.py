@@ -19,6 +19,7 @@ from trustfold_schemas.instants import SECOND, format_instant
 from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
+from trustfold_streams.kafka.apart import APART
 from trustfold_streams.kafka.clients import Watermarks, new_consumer
 from trustfold_streams.kafka.errors import StaleTableError
 from trustfold_streams.kafka.records import POSITION, Progress, partition_of, progress_from
@@ -26,9 +27,6 @@ from trustfold_streams.kafka.score_records import unpack_score
 from trustfold_streams.kafka.settings import INPUT_TOPICS, KafkaSettings
 
 log = logging.getLogger("trustfold.kafka.table")
-
-APART = ("policy", "cost-median")
-"""Input topics that are logs of their own: no stage reads them on its way to the scores."""
 
 STALE_SECONDS = 60
 """A table that was not known to be complete within this time is refused."""

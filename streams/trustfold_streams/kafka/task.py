@@ -12,14 +12,16 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import OffsetOutOfRangeError
 from msgspec import Struct
 
 from trustfold_streams.kafka.clients import (
     PartitionReader,
+    lost_input,
     new_consumer,
     new_producer,
     record_of,
@@ -39,6 +41,8 @@ log = logging.getLogger("trustfold.kafka.task")
 
 RECORDS_MAX = 4_000
 """Records a batch."""
+STALLED_SECONDS = 60.0
+"""What has not come round in this time is stuck: max_poll_interval would not notice."""
 GATHER_SECONDS = 0.03
 """How long a batch waits for more after its first record: a transaction an event would saturate."""
 
@@ -82,7 +86,7 @@ class PartitionTask:
         self._group = group
         self._hook = hook
         self._name = f"{settings.app_id}-{stage.name}-{partition}"
-        self._lookup = PartitionReader(settings, f"{self._name}-lookup").lookup
+        self._reader = PartitionReader(settings, f"{self._name}-lookup")
         self.work = stage.task(partition, self._lookup)
         self._producer: AIOKafkaProducer | None = None
         self._positions: dict[str, int] = {}
@@ -128,6 +132,7 @@ class PartitionTask:
     async def close(self) -> None:
         """Pause, and let the producer go."""
         await self.pause()
+        await self._reader.stop()
         if self._producer is not None:
             await self._producer.stop()
 
@@ -212,6 +217,14 @@ class PartitionTask:
             made[place] = position
         return made
 
+    async def _lookup(
+        self, topic: str, partition: int, first: int, end: int
+    ) -> AsyncIterator[Record]:
+        """What a stage asks for; reading much of a log takes long, and is no standing still."""
+        async for record in self._reader.records(topic, partition, first, end):
+            self.alive_at = time.monotonic()
+            yield record
+
     # ---- one batch -----------------------------------------------------------------------------
 
     async def _poll(self) -> list[Record]:
@@ -226,6 +239,8 @@ class PartitionTask:
                 more = await self._consumer.getmany(*self.inputs, max_records=RECORDS_MAX)
                 for place, records in more.items():
                     got.setdefault(place, []).extend(records)
+        except OffsetOutOfRangeError as error:
+            raise await lost_input(self._consumer, error) from error
         finally:
             self._polling = self._gathering = False
         return [record_of(record) for place in sorted(got) for record in got[place]]

@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaProducer
 
 from trustfold_schemas.instants import DAY, SECOND
 from trustfold_streams.clock import Clock, SystemClock
+from trustfold_streams.kafka.apart import ApartStage
 from trustfold_streams.kafka.clients import new_producer, send
 from trustfold_streams.kafka.correlate import CorrelateStage
 from trustfold_streams.kafka.errors import UnsafeTopicsError
@@ -64,6 +65,7 @@ class Worker:
         self._written: dict[bytes, Progress] = {}
         self._restless_until = 0.0
         self.medians = MedianTail(settings)
+        self.apart: ApartStage | None = None
         self.ingest: IngestStage | None = None
         self.managers: list[TaskManager] = []
 
@@ -94,7 +96,9 @@ class Worker:
             TaskManager(self.settings, stage, self.clock, self._hook)
             for stage in (correlate, FoldStage(self.settings.topic))
         ]
+        self.apart = ApartStage(self.settings)
         await self.ingest.start()
+        await self.apart.start()
         for manager in self.managers:
             await manager.start()
         self._loops = [
@@ -105,8 +109,10 @@ class Worker:
     async def run(self) -> None:
         """Wait for the first failure of anything, and raise it."""
         assert self.ingest is not None
+        assert self.apart is not None
         watched = [
             self.ingest.failed,
+            self.apart.failed,
             self.medians.failed,
             *(manager.failed for manager in self.managers),
             *self._loops,
@@ -123,6 +129,8 @@ class Worker:
             await asyncio.wait(self._loops)
         if self.ingest is not None:
             await self.ingest.stop()
+        if self.apart is not None:
+            await self.apart.stop()
         for manager in self.managers:
             await manager.stop()
         await self.medians.stop()
@@ -141,6 +149,9 @@ class Worker:
         assert self.ingest is not None
         stages: Sequence[TaskManager | IngestStage] = (self.ingest, *self.managers)
         made: list[Progress] = []
+        assert self.apart is not None
+        if self.apart.stalled():
+            raise RuntimeError(f"stage {self.apart.name} stalled")
         for stage in stages:
             stalled = stage.stalled()
             if stalled:

@@ -1,7 +1,7 @@
 """The states of correlation as bytes, for stores that keep them: msgpack, by the structs' names.
 
 A state is one piece, or many for a store whose records have a size: then its collections are cut
-into parts of so many items, so that what grows at its end leaves all parts but the last as they are.
+into parts of so many items, so that what grows at its end leaves all parts but the last alone.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def unpack_parts(key: Key, bare: bytes, parts: Mapping[str, bytes]) -> KeyState:
     types = {field.name: field.type for field in msgspec.structs.fields(state)}
     for name, packed in parts.items():
         field = name.partition("/")[0]
-        value = getattr(state, field)
+        value: dict[Any, Any] | list[Any] = getattr(state, field)
         some = msgspec.msgpack.decode(packed, type=types[field], dec_hook=_decoded)
         if isinstance(value, dict):
             value.update(some)
@@ -97,8 +97,8 @@ def unpack_parts(key: Key, bare: bytes, parts: Mapping[str, bytes]) -> KeyState:
 
 
 def _collection(state: KeyState, name: str) -> dict[Any, Any] | list[Any] | None:
-    value = getattr(state, name)
-    return value if isinstance(value, dict | list) and value else None
+    value: dict[Any, Any] | list[Any] | None = getattr(state, name)
+    return value if type(value) in (dict, list) and value else None
 
 
 def _cut(value: dict[Any, Any] | list[Any]) -> Iterator[dict[Any, Any] | list[Any]]:
