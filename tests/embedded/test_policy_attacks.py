@@ -33,7 +33,6 @@ from trustfold_streams.clock import ManualClock
 from trustfold_streams.embedded import EmbeddedStore, Receipt
 
 AGENT = Stamp("runtime", "agent", ("",))
-STEALING = {"decision": "granted", "decided_by": {"kind": "human", "id": "ann"}}
 
 
 @pytest.fixture
@@ -123,9 +122,12 @@ def test_a_forged_approval_is_not_human(office: Office) -> None:
 def test_an_approval_by_a_rule_is_no_grant(office: Office) -> None:
     """The agent may publish what its own rules decided; it counts for nothing."""
     now = office.later()
-    by_rule = {"decided_by": {"kind": "rule", "id": "allowlist"}}
+    rule = {"kind": "rule", "id": "allowlist"}
     for n in range(5):
-        as_agent(office, closed(f"t{n}", time=now), decided(f"t{n}", time=now, **by_rule))
+        made = as_agent(
+            office, closed(f"t{n}", time=now), decided(f"t{n}", time=now, decided_by=rule)
+        )
+        assert [one.reason for one in made] == [None, None]
     assert asked(office) == ("approve_required", ReasonCode.TOO_FEW_GRANTS)
 
 
@@ -184,7 +186,8 @@ def test_an_exclusion_lifts_no_brake(office: Office) -> None:
     """Taking the denied trace out of the score leaves the brake, and sets its own."""
     braked(office)
     office.clock.advance(23 * HOUR)
-    office.ingest(excluded("bad").replace(b"2026-05-28", b"2026-05-29"))
+    made = office.ingest(excluded("bad").replace(b"2026-05-28", b"2026-05-29"))
+    assert made[0].reason is None
     assert asked(office, "after")[1] is ReasonCode.BRAKED
 
 
