@@ -7,7 +7,9 @@ the weights here. Reading the log of facts and keeping the states is the busines
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -23,6 +25,12 @@ INITIAL = 500
 WON = 50
 LOST = 25
 """What a self-play adds to the winner's weight, and takes from the loser's."""
+
+CLOSE = 150
+"""Neurons whose weights are less than so many thousandths apart are worth a self-play."""
+
+SkippedVia = Literal["budget", "irreversible", "no_contest", "critic_failed"]
+"""Why no self-play took place."""
 
 Weights = dict[str, int]
 """Neuron -> its weight in thousandths."""
@@ -74,6 +82,40 @@ def neighbors(state: Synapse, scope: str = "") -> list[Neighbor]:
     """The neurons that played in a context and scope, the heaviest first, then by name."""
     known = state.weights.get(scope, {})
     return [Neighbor(*one) for one in sorted(known.items(), key=lambda one: (-one[1], one[0]))]
+
+
+def weights_of_neuron(
+    states: Mapping[str, Synapse], neuron: str, scope: str = ""
+) -> dict[str, int]:
+    """Context -> the weight of a neuron there, for the contexts of a scope that it played in."""
+    found = {
+        context: state.weights.get(scope, {}).get(neuron)
+        for context, state in sorted(states.items())
+    }
+    return {context: weight for context, weight in found.items() if weight is not None}
+
+
+class Contest(NamedTuple):
+    """Two neurons that are worth a self-play, the heavier one first."""
+
+    heavier: Neighbor
+    lighter: Neighbor
+
+
+def contest(candidates: Iterable[str], known: Mapping[str, int], critic: str) -> Contest | None:
+    """The heaviest two candidates that are close; None if no two are.
+
+    `known` are the weights of the context; who never played there has the initial one. The critic
+    never competes, so it is no candidate.
+    """
+    named = sorted(
+        (Neighbor(name, known.get(name, INITIAL)) for name in set(candidates) - {critic}),
+        key=lambda one: (-one.weight, one.neuron),
+    )
+    for heavier, lighter in pairwise(named):
+        if heavier.weight - lighter.weight < CLOSE:
+            return Contest(heavier, lighter)
+    return None
 
 
 def _move(weights: Weights, neuron: str, by: int) -> None:
