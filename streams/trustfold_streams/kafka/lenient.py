@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer
 
@@ -39,9 +39,8 @@ class _Names(bytearray):
     """A buffer whose parts decode leniently: the parser decodes nothing but names of headers."""
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, slice):
-            return _Names(super().__getitem__(key))
-        return super().__getitem__(key)
+        part = cast("int | bytearray", super().__getitem__(key))
+        return part if isinstance(part, int) else _Names(part)
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:  # noqa: ARG002 - its port
         return super().decode("utf-8", "surrogateescape")
