@@ -93,7 +93,7 @@ def tally_of(story: Story, *, happened: bool = False) -> dict[str, Tally]:
         judge(read_history(story.log, as_happened=happened), compared),
         [policy.name for policy in compared],
     )
-    return {tally.policy: tally for tally in made if tally.scope == "*"}
+    return {tally.policy: tally for tally in made if tally.scope is None}
 
 
 def test_a_month_of_clean_days_saves_the_next_question() -> None:
@@ -184,12 +184,12 @@ def test_imported_history_is_judged_as_it_happened() -> None:
 
 
 def test_scopes_are_counted_apart_and_together() -> None:
-    """The row `*` is the sum of the scopes, also of one that is itself called `*`."""
+    """The row without a scope is the sum of the scopes, each counted in its own row."""
     rows = with_totals(
-        [
-            Tally(policy="p", scope="*", actions=2, allowed=1),
-            Tally(policy="p", scope="a", actions=3, allowed=3),
-        ],
-        ["p"],
+        [Tally("p", "b", actions=2, allowed=1), Tally("p", "a", actions=3, allowed=3)], ["p"]
     )
-    assert [(row.scope, row.actions) for row in rows] == [("*", 5), ("*", 2), ("a", 3)]
+    assert [(row.scope, row.actions, row.allowed) for row in rows] == [
+        (None, 5, 4),
+        ("a", 3, 3),
+        ("b", 2, 1),
+    ]

@@ -12,6 +12,7 @@ import click
 
 from trustfold_schemas.errors import CallerError, TrustfoldError
 from trustfold_streams.cli.archive import archive
+from trustfold_streams.cli.backtest import backtest
 from trustfold_streams.cli.dead_letters import dead_letters
 from trustfold_streams.cli.decide import decide
 from trustfold_streams.cli.effect import effect
@@ -117,6 +118,7 @@ for command in (
     topics,
     worker,
     archive,
+    backtest,
 ):
     cli.add_command(command)
 

@@ -18,6 +18,7 @@ from trustfold_projections.laws.correlation import TraceState, correlate, key_of
 from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.events import CostMedianEvent
 from trustfold_schemas.facts import Fact
+from trustfold_schemas.instants import DAY
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.subject import Subject
 
@@ -67,6 +68,16 @@ def read_history(source: FactSource, *, as_happened: bool = False) -> History:
         )
         for subject in sorted(actions)
     }
+
+
+def imported(history: History) -> bool:
+    """Whether most of a log was recorded more than a day after it happened."""
+    late = count = 0
+    for one in history.values():
+        for entry in one.entries:
+            late += entry.recorded - entry.occurred > DAY
+            count += 1
+    return 2 * late > count
 
 
 def _correlated(

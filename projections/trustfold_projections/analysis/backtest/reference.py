@@ -33,9 +33,7 @@ def judge(history: History, policies: Sequence[Policy]) -> Iterable[Tally]:
     tallies: dict[tuple[str, str], Tally] = {}
     for subject, one in history.items():
         of_scope = [
-            tallies.setdefault(
-                (policy.name, subject.scope), Tally(policy=policy.name, scope=subject.scope)
-            )
+            tallies.setdefault((policy.name, subject.scope), Tally(policy.name, subject.scope))
             for policy in policies
         ]
         for action, allowed in verdicts(subject, one, policies):

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import pyarrow as pa
 from msgspec import Struct
 
 from trustfold_projections.analysis.backtest.actions import PastAction
 
-ALL_SCOPES: Final = "*"
-"""The scope of the row that counts all scopes together."""
-
 
 class Tally(Struct, gc=False):
-    """One policy in one scope (`*`: in all).
+    """One policy in one scope, or in all of them together where `scope` is None.
 
     Of `actions` past actions it would have `allowed` some without a question; of these so many
     were denied by a human, failing (status error), undone, or violating, and `bad` any of it.
@@ -22,7 +20,7 @@ class Tally(Struct, gc=False):
     """
 
     policy: str
-    scope: str
+    scope: str | None
     actions: int = 0
     allowed: int = 0
     denied: int = 0
@@ -65,14 +63,25 @@ COUNTS: Final = (
 )
 
 
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("policy", pa.string(), nullable=False),
+        pa.field("scope", pa.string()),
+        *(pa.field(name, pa.int64(), nullable=False) for name in COUNTS),
+    ]
+)
+"""Tallies as columns; scope is NULL where a row counts all scopes together."""
+
+
 def with_totals(tallies: Iterable[Tally], names: Sequence[str]) -> list[Tally]:
     """By policy in the order of `names`: all scopes together, then scope by scope."""
-    totals = {name: Tally(policy=name, scope=ALL_SCOPES) for name in names}
+    totals = {name: Tally(name, None) for name in names}
     scopes: dict[str, dict[str, Tally]] = {name: {} for name in names}
     for tally in tallies:
-        totals[tally.policy].add(tally)
-        of_policy = scopes[tally.policy]
-        of_policy.setdefault(tally.scope, Tally(policy=tally.policy, scope=tally.scope)).add(tally)
+        if tally.scope is not None:
+            totals[tally.policy].add(tally)
+            of_policy = scopes[tally.policy]
+            of_policy.setdefault(tally.scope, Tally(tally.policy, tally.scope)).add(tally)
     made: list[Tally] = []
     for name in names:
         made += [totals[name], *(scopes[name][scope] for scope in sorted(scopes[name]))]

@@ -1,0 +1,175 @@
+"""`trustfold backtest`: what a policy would have let pass of what happened, and at what price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from trustfold_streams.cli.fact_sources import open_facts
+from trustfold_streams.cli.options import Settings, json_option, store_option
+from trustfold_streams.cli.output import console, plain, print_json, say, table
+from trustfold_streams.cli.threshold import Share
+
+if TYPE_CHECKING:
+    from trustfold_projections.analysis.backtest.rules import Policy
+    from trustfold_projections.analysis.backtest.tally import Tally
+
+IMPORTED = (
+    "most of this log was recorded more than a day after it happened, as an import is: "
+    "--as-happened judges it as if it had been recorded at the time"
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _output_file(option: str, what: str) -> Callable[[F], F]:
+    return click.option(
+        option,
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help=what,
+    )
+
+
+@click.command()
+@click.option(
+    "--min-score",
+    "min_scores",
+    type=Share(),
+    multiple=True,
+    metavar="X",
+    help="Instead of the default score in every band; several are compared.",
+)
+@click.option("--min-samples", type=click.IntRange(min=0), metavar="N", help="Effective samples.")
+@click.option("--min-grants", type=click.IntRange(min=0), metavar="N", help="Effective grants.")
+@click.option("--min-approval-rate", type=Share(), metavar="X", help="Share of grants, if any.")
+@click.option(
+    "--in-a-row",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Compare with: allow after N clean traces in a row.",
+)
+@click.option(
+    "--as-happened",
+    is_flag=True,
+    help="For a log that was imported later: judge as if each fact had been recorded at its own "
+    "time.",
+)
+@click.option("--by-scope", is_flag=True, help="Also a table for each scope.")
+@_output_file("--csv", "Also write the counts as CSV.")
+@_output_file("--parquet", "Also write the counts as Parquet.")
+@_output_file("--plot", "Also draw them: .png, .svg or .pdf (needs the extra `plots`).")
+@store_option
+@json_option
+@click.pass_obj
+def backtest(
+    settings: Settings,
+    min_scores: tuple[int, ...],
+    min_samples: int | None,
+    min_grants: int | None,
+    min_approval_rate: int | None,
+    in_a_row: int,
+    as_happened: bool,
+    by_scope: bool,
+    csv: Path | None,
+    parquet: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> int:
+    """Judge every past action by what was known before it, under several policies.
+
+    An action is a step that was executed or that a human was asked about. Of those that a policy
+    would have allowed without asking, some were denied by a human, failed, were undone, or were
+    of a trace that broke a law. A question is saved where a human decided and the policy would not
+    have asked. Thresholds are the defaults unless options say otherwise; declarations,
+    revocations and spot checks are left out, and a step's own word on its reversibility is taken.
+    """
+    with open_facts(settings) as facts:
+        from trustfold_projections.analysis.backtest import rules
+        from trustfold_projections.analysis.backtest.history import imported, read_history
+        from trustfold_projections.analysis.backtest.run import backtest as run
+
+        if plot is not None:
+            from trustfold_projections.analysis.plots import require_plots
+
+            require_plots()
+        trusts = [
+            rules.Trust(
+                "trustfold" if score is None else f"trustfold {score / 1_000_000:g}",
+                rules.thresholds_with(score, min_samples, min_grants, min_approval_rate),
+            )
+            for score in dict.fromkeys(min_scores or (None,))
+        ]
+        compared: Sequence[Policy] = rules.policies(trusts, in_a_row)
+        history = read_history(facts, as_happened=as_happened)
+        tallies = run(history, compared)
+    if not as_happened and imported(history):
+        say(IMPORTED, err=True)
+    _write(tallies, csv, parquet, plot)
+    if as_json:
+        for tally in tallies:
+            print_json(tally)
+        return 0
+    _print(tallies, by_scope=by_scope)
+    return 0
+
+
+def _write(
+    tallies: Sequence[Tally], csv: Path | None, parquet: Path | None, plot: Path | None
+) -> None:
+    from trustfold_projections.analysis.backtest.tally import SCHEMA
+    from trustfold_projections.analysis.export_files import write_rows
+
+    rows = [msgspec.structs.asdict(tally) for tally in tallies]
+    if csv is not None:
+        write_rows(csv, "csv", SCHEMA, rows)
+    if parquet is not None:
+        write_rows(parquet, "parquet", SCHEMA, rows)
+    if plot is not None:
+        from trustfold_projections.analysis.plots import plot_backtest
+
+        plot_backtest(tallies, plot)
+
+
+def _print(tallies: Sequence[Tally], *, by_scope: bool) -> None:
+    out = console()
+    scopes: dict[str | None, list[Tally]] = {}
+    for tally in tallies:
+        scopes.setdefault(tally.scope, []).append(tally)
+    if not scopes[None][0].actions:
+        say("no action yet: no step was executed, and nobody was asked")
+        return
+    for scope, some in scopes.items():
+        if scope is None or by_scope:
+            first = some[0]
+            where = "all scopes" if scope is None else f"scope {scope!r}"
+            title = f"{where}: {first.actions:,} actions, {first.questions:,} questions to humans"
+            out.print(_table(title, some))
+            out.print()
+
+
+def _table(title: str, tallies: Sequence[Tally]) -> Any:
+    numbers = ("allowed", "%", "denied", "failed", "undone", "violating", "bad", "per 1000")
+    made = table("", "policy", *numbers, "saved", numbers=(*numbers, "saved"))
+    made.title = plain(title)
+    for tally in tallies:
+        per_mille = f"{1000 * tally.bad / tally.allowed:.1f}" if tally.allowed else "-"
+        made.add_row(
+            plain(tally.policy),
+            f"{tally.allowed:,}",
+            f"{100 * tally.allowed / tally.actions:.1f}",
+            f"{tally.denied:,}",
+            f"{tally.failed:,}",
+            f"{tally.undone:,}",
+            f"{tally.violated:,}",
+            f"{tally.bad:,}",
+            per_mille,
+            f"{tally.saved:,}",
+        )
+    return made

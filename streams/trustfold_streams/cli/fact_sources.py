@@ -1,0 +1,113 @@
+"""A log to analyse, from a store in a file or from an archive: facts, those of a key together."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import click
+
+from trustfold_projections.laws.correlation import Key, key_of
+from trustfold_schemas.facts import Fact
+from trustfold_streams.archiver.extra import require_extra
+from trustfold_streams.cli.options import Settings
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from trustfold_projections.analysis.backtest.history import FactSource
+    from trustfold_projections.archive.opening import Archive
+    from trustfold_projections.archive.schema import Topic
+    from trustfold_streams.archiver.from_embedded import EmbeddedLog
+
+
+@contextlib.contextmanager
+def open_facts(settings: Settings) -> Generator[FactSource]:
+    """Open the log that `--store` names, as it is now. Raises DuckdbExtraError."""
+    require_extra()
+    if settings.on_kafka:
+        raise click.UsageError(
+            "this command reads a store in a file or an archive: run `trustfold archive DIR` over "
+            "the broker, and give --store archive:DIR"
+        )
+    if settings.on_archive:
+        with settings.open_archive() as store:
+            from trustfold_projections.archive.duck import in_memory
+
+            with contextlib.closing(in_memory()) as connection:
+                yield ArchivedFacts(connection, store.archive)
+        return
+    from trustfold_streams.archiver.from_embedded import embedded_log
+
+    with embedded_log(settings.path) as log:
+        yield EmbeddedFacts(log)
+
+
+class EmbeddedFacts:
+    """The facts of a store in a file; all of them are in memory at once while keys are read."""
+
+    def __init__(self, log: EmbeddedLog) -> None:
+        self._log = log
+
+    def medians(self) -> Iterable[Fact]:
+        """The facts of published medians, in log order."""
+        return self._rows("cost-median")
+
+    def by_key(self) -> Iterable[Sequence[Fact]]:
+        """All other facts that make entries, those of one key together."""
+        return _grouped(self._rows("facts"))
+
+    def _rows(self, topic: Topic) -> Iterator[Fact]:
+        from trustfold_projections.archive.schema import Place
+
+        place = Place(topic, 0)
+        for row in self._log.rows(place, 0, self._log.ends()[place]):
+            assert isinstance(row, Fact)
+            yield row
+
+
+class ArchivedFacts:
+    """The facts of an archive, up to the moment it has settled; a trace's in memory at a time."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, archive: Archive) -> None:
+        self._connection = connection
+        self._archive = archive
+
+    def medians(self) -> Iterable[Fact]:
+        """The facts of published medians, in log order."""
+        from trustfold_projections.analysis.records import facts_of
+
+        return (fact for _, fact in facts_of(self._connection, self._archive, "cost-median"))
+
+    def by_key(self) -> Iterator[Sequence[Fact]]:
+        """All other facts that make entries, those of one key together."""
+        from trustfold_projections.analysis.records import facts_of
+
+        settled = "recorded_us <= $settled"
+        traces = facts_of(
+            self._connection,
+            self._archive,
+            where=f"trace_id IS NOT NULL AND {settled}",
+            order='trace_id, partition, "offset"',
+            settled=self._archive.settled,
+        )
+        keyed = ((key_of(fact.event), fact) for _, fact in traces)
+        for _, group in groupby(keyed, key=itemgetter(0)):
+            yield [fact for _, fact in group]
+        others = facts_of(
+            self._connection,
+            self._archive,
+            where=f"trace_id IS NULL AND {settled}",
+            settled=self._archive.settled,
+        )
+        yield from _grouped(fact for _, fact in others)
+
+
+def _grouped(facts: Iterable[Fact]) -> Iterable[Sequence[Fact]]:
+    keys: dict[Key, list[Fact]] = {}
+    for fact in facts:
+        keys.setdefault(key_of(fact.event), []).append(fact)
+    return keys.values()
