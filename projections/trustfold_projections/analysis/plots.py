@@ -43,11 +43,11 @@ def plot_backtest(tallies: Sequence[Tally], path: Path) -> None:
         if tally.scope is not None:
             continue
         share = 100 * tally.allowed / tally.actions if tally.actions else 0.0
-        harm = 1000 * tally.bad / tally.allowed if tally.allowed else 0.0
+        harm = 1000 * tally.preventable / tally.allowed if tally.allowed else 0.0
         marker = _MARKERS[len(axes.collections) % len(_MARKERS)]
         axes.scatter([share], [harm], s=70, alpha=0.7, marker=marker, label=tally.policy)
     axes.set_xlabel("past actions allowed without a question, %")
-    axes.set_ylabel("of these denied, failed, undone or violating, per thousand")
+    axes.set_ylabel("of these denied, undone or violating, per thousand")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left")

@@ -86,9 +86,11 @@ def backtest(
 
     An action is a step that was executed or that a human was asked about. Of those that a policy
     would have allowed without asking, some were denied by a human, failed, were undone, or were
-    of a trace that broke a law. A question is saved where a human decided and the policy would not
-    have asked. Thresholds are the defaults unless options say otherwise; declarations,
-    revocations and spot checks are left out, and a step's own word on its reversibility is taken.
+    of a trace that broke a law; `per 1000` counts what a question could have prevented, so no
+    failures: a step that fails fails after a yes, too. A question is saved where a human decided
+    and the policy would not have asked. Thresholds are the defaults unless options say otherwise;
+    declarations, revocations and spot checks are left out, and a step's own word on its
+    reversibility is taken.
     """
     with open_facts(settings) as facts:
         from trustfold_projections.analysis.backtest import rules
@@ -155,21 +157,20 @@ def _print(tallies: Sequence[Tally], *, by_scope: bool) -> None:
 
 
 def _table(title: str, tallies: Sequence[Tally]) -> Any:
-    numbers = ("allowed", "%", "denied", "failed", "undone", "violating", "bad", "per 1000")
-    made = table("", "policy", *numbers, "saved", numbers=(*numbers, "saved"))
+    numbers = ("allowed", "%", "denied", "undone", "violating", "per 1000", "failed", "saved")
+    made = table("", "policy", *numbers, numbers=numbers)
     made.title = plain(title)
     for tally in tallies:
-        per_mille = f"{1000 * tally.bad / tally.allowed:.1f}" if tally.allowed else "-"
+        rate = f"{1000 * tally.preventable / tally.allowed:.1f}" if tally.allowed else "-"
         made.add_row(
             plain(tally.policy),
             f"{tally.allowed:,}",
             f"{100 * tally.allowed / tally.actions:.1f}",
             f"{tally.denied:,}",
-            f"{tally.failed:,}",
             f"{tally.undone:,}",
             f"{tally.violated:,}",
-            f"{tally.bad:,}",
-            per_mille,
+            rate,
+            f"{tally.failed:,}",
             f"{tally.saved:,}",
         )
     return made

@@ -45,9 +45,14 @@ class PastAction(Struct, frozen=True, gc=False, kw_only=True):
     violated: bool
 
     @property
+    def preventable(self) -> bool:
+        """Whether a question could have kept it from happening; what fails fails after a yes."""
+        return self.denied or self.undone or self.violated
+
+    @property
     def bad(self) -> bool:
         """Whether anything at all went wrong with it."""
-        return self.denied or self.failed or self.undone or self.violated
+        return self.failed or self.preventable
 
 
 class _Said(Struct, frozen=True, gc=False):

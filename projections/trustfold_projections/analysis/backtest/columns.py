@@ -31,7 +31,8 @@ BANDS: Final[tuple[Reversibility, ...]] = ("reversible", "reversible_with_cost")
 """The bands that a number can promote; an action of any other has the band -1."""
 
 ASKED, DENIED, FAILED, UNDONE, VIOLATED = 1, 2, 4, 8, 16
-HARM: Final = DENIED | FAILED | UNDONE | VIOLATED
+PREVENTABLE: Final = DENIED | UNDONE | VIOLATED
+BAD: Final = PREVENTABLE | FAILED
 
 
 class EntryColumns(Struct, eq=False):

@@ -14,11 +14,12 @@ from msgspec import Struct
 
 from trustfold_projections.analysis.backtest.columns import (
     ASKED,
+    BAD,
     BANDS,
     DENIED,
     FAILED,
-    HARM,
     NONE,
+    PREVENTABLE,
     UNDONE,
     VIOLATED,
     ActionColumns,
@@ -40,7 +41,7 @@ from trustfold_projections.analysis.backtest.rules import (
 )
 from trustfold_projections.analysis.backtest.slices import slices
 from trustfold_projections.analysis.backtest.standing import Carry, Standing, standing
-from trustfold_projections.analysis.backtest.tally import Tally
+from trustfold_projections.analysis.backtest.tally import COUNTS, Tally
 from trustfold_projections.laws.policy.brake import BRAKE_LASTS
 from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS, WITHOUT_EVIDENCE
 from trustfold_schemas.amounts import PPM
@@ -81,8 +82,8 @@ def tallied(
     made: Iterable[Judged], policies: Sequence[Policy], scopes: Sequence[str], scope_of: Ints
 ) -> list[Tally]:
     """The counts of verdicts by scope; `scope_of` is the number of each subject's scope."""
-    masks = (DENIED, FAILED, UNDONE, VIOLATED, HARM)
-    sums = np.zeros((len(policies), len(scopes), 9), np.int64)
+    masks = (DENIED, FAILED, UNDONE, VIOLATED, PREVENTABLE, BAD)
+    sums = np.zeros((len(policies), len(scopes), len(COUNTS)), np.int64)
     for part in made:
         scope, flags = scope_of[part.actions.subject], part.actions.flags
         asked = (flags & ASKED).astype(np.bool_)

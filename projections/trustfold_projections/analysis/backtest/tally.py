@@ -15,7 +15,8 @@ class Tally(Struct, gc=False):
     """One policy in one scope, or in all of them together where `scope` is None.
 
     Of `actions` past actions it would have `allowed` some without a question; of these so many
-    were denied by a human, failing (status error), undone, or violating, and `bad` any of it.
+    were denied by a human, failing (status error), undone, or violating, `bad` any of it, and
+    `preventable` any of it but a failure, which a question does not prevent.
     Of `questions` that humans answered it would have `saved` some.
     """
 
@@ -27,6 +28,7 @@ class Tally(Struct, gc=False):
     failed: int = 0
     undone: int = 0
     violated: int = 0
+    preventable: int = 0
     bad: int = 0
     questions: int = 0
     saved: int = 0
@@ -47,6 +49,7 @@ class Tally(Struct, gc=False):
             self.failed += action.failed
             self.undone += action.undone
             self.violated += action.violated
+            self.preventable += action.preventable
             self.bad += action.bad
 
 
@@ -57,6 +60,7 @@ COUNTS: Final = (
     "failed",
     "undone",
     "violated",
+    "preventable",
     "bad",
     "questions",
     "saved",
