@@ -6,13 +6,17 @@ floats, made once from exact integers. The rules are in `trustfold_projections.l
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
+import msgspec
 from msgspec import Meta, Struct
 
+from trustfold_schemas.amounts import PPM
+from trustfold_schemas.errors import ActionError
 from trustfold_schemas.events import Id, Reversibility
-from trustfold_schemas.subject import NAME_MAX, Subject
+from trustfold_schemas.subject import NAME_MAX, Subject, subject_of
 
 VerdictName = Literal["allow", "approve_required"]
 ModeName = Literal["shadow", "enforce"]
@@ -79,6 +83,20 @@ class Action(Struct, frozen=True, gc=False):
     args_fingerprint: Annotated[str, Meta(max_length=NAME_MAX)] | None = None
 
 
+def action_of(said: Mapping[str, Any]) -> Action:
+    """An action from what a caller says; absent reversibility is unknown. Raises ActionError.
+
+    `subject` is (scope, tool, effect), or (tool, effect), which means scope "".
+    """
+    subject = said.get("subject")
+    if isinstance(subject, (list, tuple)):
+        subject = subject_of(*cast("Sequence[str]", subject))
+    try:
+        return msgspec.convert({"reversibility": None, **said, "subject": subject}, Action)
+    except msgspec.ValidationError as error:
+        raise ActionError(f"this is no action: {error}") from None
+
+
 class Threshold(Struct, frozen=True, gc=False):
     """What a subject must reach to be promoted; shares in ppm.
 
@@ -94,6 +112,31 @@ class Threshold(Struct, frozen=True, gc=False):
     cap_autonomy: Literal["approve_required"] | None = None
     effect: str | None = None
     version: int = 0
+
+
+class TrustThreshold(Struct, frozen=True, gc=False):
+    """A threshold as the seed's callers read it: of one effect class, shares from 0 to 1."""
+
+    effect_class: str
+    risk_band: Reversibility
+    min_score: float
+    min_samples: int
+    min_grants: int
+    min_approval_rate: float
+    cap_autonomy: Literal["approve_required"] | None = None
+
+    @classmethod
+    def of(cls, effect_class: str, threshold: Threshold) -> TrustThreshold:
+        """A threshold in force, for one effect class."""
+        return cls(
+            effect_class,
+            threshold.risk_band,
+            threshold.min_score / PPM,
+            threshold.min_samples,
+            threshold.min_grants,
+            threshold.min_approval_rate / PPM,
+            threshold.cap_autonomy,
+        )
 
 
 class Part(Struct, frozen=True, gc=False):

@@ -2,6 +2,7 @@
 
     TrustfoldError                     never raised itself
     |-- CallerError                    the caller's fault: mend the call and try again
+    |   |-- ActionError                a question about something that is no action
     |   |-- EventRefused               an event document that cannot become a fact
     |   |-- NotSettledError            the log has not settled at the moment asked for
     |   |-- NotPermittedError          the role that this was opened in may not ask for it
@@ -36,6 +37,10 @@ class LogError(TrustfoldError):
 
 class SubjectError(CallerError, ValueError):
     """A subject with an empty or over-long part."""
+
+
+class ActionError(CallerError, ValueError):
+    """What the policy was asked about is no action; the text names the field."""
 
 
 class NotSettledError(CallerError):

@@ -27,25 +27,40 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trustfold_projections.laws.policy import TrustThresholdRegistry
 from trustfold_projections.laws.signals import TraceSignals, extract_signals
-from trustfold_schemas.errors import EventRefused, TrustCorruptionError, TrustfoldError
+from trustfold_schemas.decisions import Action, Decision, ReasonCode, TrustThreshold, Verdict
+from trustfold_schemas.errors import (
+    EventRefused,
+    ThresholdNotFoundError,
+    TrustCorruptionError,
+    TrustfoldError,
+)
 from trustfold_schemas.facts import Role
 from trustfold_schemas.scores import TrustScore
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded.async_store import open_store as open  # noqa: A004 - the seed's word
-from trustfold_streams.trust_store import TrustStore
+from trustfold_streams.trust_store import TrustPolicy, TrustStore
 
 if TYPE_CHECKING:
     from trustfold_streams.kafka.store import AsyncKafkaStore
 
 __all__ = [
+    "Action",
+    "Decision",
     "EventRefused",
+    "ReasonCode",
     "Subject",
+    "ThresholdNotFoundError",
     "TraceSignals",
     "TrustCorruptionError",
+    "TrustPolicy",
     "TrustScore",
     "TrustStore",
+    "TrustThreshold",
+    "TrustThresholdRegistry",
     "TrustfoldError",
+    "Verdict",
     "connect",
     "extract_signals",
     "open",

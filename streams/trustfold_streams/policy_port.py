@@ -88,6 +88,10 @@ class PolicyStore(Protocol):
         """Publish an event of the log `policy`; its id. Raises EventRefused: stale_version."""
         ...
 
+    def reinstate(self, revocation_id: str, by: str, why: str) -> None:
+        """Take a revocation away. Raises UnknownNameError where none of this id is in force."""
+        ...
+
     def decide(self, action: Action) -> Decision:
         """Answer, and record the answer first. Raises NotPermittedError.
 

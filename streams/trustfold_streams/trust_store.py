@@ -6,12 +6,55 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from trustfold_projections.laws.policy import TrustThresholdRegistry
 from trustfold_projections.laws.signals import TraceSignals
+from trustfold_schemas.decisions import Action, Decision, Verdict
+from trustfold_schemas.events import Reversibility
 from trustfold_schemas.scores import TrustScore
 from trustfold_schemas.subject import Subject
+from trustfold_streams.policy_port import Impacts, Why
 
 AnySubject = Subject | tuple[str, str] | tuple[str, str, str]
 """(tool, effect), which means scope "", or (scope, tool, effect)."""
+
+
+class TrustPolicy(Protocol):
+    """What the policy of a store answers (SPEC 5)."""
+
+    async def thresholds(self) -> TrustThresholdRegistry:
+        """The thresholds in force now."""
+        ...
+
+    async def decide(self, action: Action | Mapping[str, Any]) -> Decision:
+        """Whether an action may go without asking; recorded before it is answered.
+
+        An action is `{subject, reversibility, trace_id, step_id, args_fingerprint?}`. The same
+        question within 24 hours gets the recorded decision again. Raises ActionError and
+        NotPermittedError.
+        """
+        ...
+
+    async def peek(self, subject: AnySubject, reversibility: Reversibility | None) -> Verdict:
+        """What the answer would be, from memory and without recording it."""
+        ...
+
+    async def why(self, decision_id: str) -> Why:
+        """A decision followed back to the facts. Raises UnknownNameError."""
+        ...
+
+    async def impact(self, name: str) -> Impacts:
+        """The promotions that rested on a trace, or on what an event said."""
+        ...
+
+    async def revoke(
+        self, why: str, *, by: str = "unnamed", scope: str = "*", tool: str = "*", effect: str = "*"
+    ) -> str:
+        """Promote no subject any more that all three globs match; the revocation's id."""
+        ...
+
+    async def reinstate(self, revocation_id: str, why: str, *, by: str = "unnamed") -> None:
+        """Take a revocation away. Raises UnknownNameError."""
+        ...
 
 
 class TrustStore(Protocol):

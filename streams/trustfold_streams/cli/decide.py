@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
-from trustfold_schemas.decisions import Action
+from trustfold_schemas.decisions import action_of
 from trustfold_schemas.subject import Subject
 from trustfold_streams.cli.options import Settings, json_option, store_option, subject_arguments
 from trustfold_streams.cli.output import print_json, say
@@ -44,19 +43,15 @@ def decide(
     The step then carries the decision's id. The same question within 24 hours gets the same
     answer, for as long as it would be an `allow` still.
     """
-    try:
-        action = msgspec.convert(
-            {
-                "subject": subject,
-                "reversibility": word_of(reversibility),
-                "trace_id": trace_id,
-                "step_id": step_id,
-                "args_fingerprint": fingerprint,
-            },
-            Action,
-        )
-    except msgspec.ValidationError as error:
-        raise click.UsageError(str(error)) from None
+    action = action_of(
+        {
+            "subject": subject,
+            "reversibility": word_of(reversibility),
+            "trace_id": trace_id,
+            "step_id": step_id,
+            "args_fingerprint": fingerprint,
+        }
+    )
     with settings.open_file("create") as store:
         made = store.policy.decide(action)
     if as_json:

@@ -6,7 +6,6 @@ import click
 
 from trustfold_projections.laws.policy import Revocation
 from trustfold_schemas import actions
-from trustfold_schemas.errors import UnknownNameError
 from trustfold_streams.cli.options import (
     Author,
     Settings,
@@ -78,12 +77,7 @@ def reinstate(
     if author is None:
         raise click.UsageError("--why must say why")
     with settings.open_file("write") as store:
-        in_force = {one.revocation_id for one in store.policy.in_force().revocations}
-        if revocation_id not in in_force:
-            raise UnknownNameError(f"no revocation in force is named {revocation_id!r}")
-        store.policy.say(
-            lambda one: actions.trust_reinstated(one, revocation_id, author.by, author.why)
-        )
+        store.policy.reinstate(revocation_id, author.by, author.why)
     if as_json:
         print_json({"reinstated": revocation_id})
     else:

@@ -21,6 +21,7 @@ from trustfold_schemas.subject import Subject, subject_of
 from trustfold_streams.calls import TrustCalls, Write
 from trustfold_streams.clock import Clock
 from trustfold_streams.embedded.database import Mode
+from trustfold_streams.embedded.policy_calls import PolicyCalls
 from trustfold_streams.embedded.store import SOURCE, EmbeddedStore
 from trustfold_streams.embedded.verify import Report
 from trustfold_streams.trust_store import AnySubject
@@ -28,13 +29,16 @@ from trustfold_streams.trust_store import AnySubject
 R = TypeVar("R")
 
 
-class AsyncEmbeddedStore(TrustCalls):
-    """A TrustStore in one SQLite file. Use with `async with`; made by `trustfold.open`.
+class AsyncEmbeddedStore(PolicyCalls, TrustCalls):
+    """A TrustStore and its TrustPolicy in one SQLite file; made by `trustfold.open`.
+
+    Use with `async with`.
 
     A call that is cancelled while it writes is still carried out as a whole, or not at all.
     """
 
     def __init__(self, path: str | Path, stamp: Stamp = OWNER, clock: Clock | None = None) -> None:
+        super().__init__()
         self._path = path
         self._stamp = stamp
         self._clock = clock
@@ -55,6 +59,7 @@ class AsyncEmbeddedStore(TrustCalls):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self._let_go_of_the_table()
         await self._do(EmbeddedStore.close)
         self._thread.shutdown(wait=False)
         self._opened = None

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from trustfold_projections.laws.policy import Policy, PolicyLog, decide
 from trustfold_projections.laws.policy.hindsight import Differing, Impact
+from trustfold_schemas import actions
 from trustfold_schemas.decisions import Action, Decision, Verdict
-from trustfold_schemas.errors import NotPermittedError, TrustCorruptionError
+from trustfold_schemas.errors import NotPermittedError, TrustCorruptionError, UnknownNameError
 from trustfold_schemas.events import Reversibility
 from trustfold_schemas.facts import Stamp
 from trustfold_schemas.scores import Corrupt, State
@@ -81,6 +82,12 @@ class EmbeddedPolicy:
     def say(self, write: Write) -> str:
         """Publish an event of the log `policy`; its id. Raises EventRefused: stale_version."""
         return self._say(write)
+
+    def reinstate(self, revocation_id: str, by: str, why: str) -> None:
+        """Take a revocation away. Raises UnknownNameError where none of this id is in force."""
+        if revocation_id not in {one.revocation_id for one in self.in_force().revocations}:
+            raise UnknownNameError(f"no revocation in force is named {revocation_id!r}")
+        self._say(lambda author: actions.trust_reinstated(author, revocation_id, by, why))
 
     # ---- deciding ------------------------------------------------------------------------------
 

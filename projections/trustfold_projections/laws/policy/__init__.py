@@ -5,6 +5,7 @@ from __future__ import annotations
 from trustfold_projections.laws.policy.brake import BRAKE_LASTS, Brake, brake_of
 from trustfold_projections.laws.policy.decision import decide
 from trustfold_projections.laws.policy.globs import GlobIndex, matches, rank
+from trustfold_projections.laws.policy.lookup import TrustThresholdRegistry
 from trustfold_projections.laws.policy.registry import (
     Declaration,
     Mode,
@@ -31,6 +32,7 @@ __all__ = [
     "Ruling",
     "SaidBy",
     "SetThreshold",
+    "TrustThresholdRegistry",
     "brake_of",
     "decide",
     "matches",

@@ -1,0 +1,132 @@
+"""The policy of a store in a file as async calls: decisions by its thread, peeks from memory.
+
+The table of peeks is loaded at the first one, and followed by a thread of its own, so that a long
+ingest delays no peek.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from trustfold_projections.laws.policy import TrustThresholdRegistry
+from trustfold_schemas import actions
+from trustfold_schemas.decisions import Action, Decision, Verdict, action_of
+from trustfold_schemas.errors import TrustfoldError
+from trustfold_schemas.events import Reversibility
+from trustfold_schemas.instants import SECOND
+from trustfold_schemas.subject import subject_of
+from trustfold_streams.embedded.policy_table import PolicyTable
+from trustfold_streams.embedded.store import EmbeddedStore
+from trustfold_streams.policy_port import Impacts, Why
+from trustfold_streams.trust_store import AnySubject
+
+log = logging.getLogger("trustfold.embedded")
+
+R = TypeVar("R")
+
+FOLLOWED_SECONDS: Final = 1
+"""A peek of a table older than this has it caught up behind its back."""
+WAITED_SECONDS: Final = 5
+"""A peek of a table older than this waits until it is caught up."""
+
+
+class PolicyCalls(ABC):
+    """What `AsyncEmbeddedStore` answers of the policy."""
+
+    def __init__(self) -> None:
+        self._table: PolicyTable | None = None
+        self._table_thread = ThreadPoolExecutor(1, thread_name_prefix="trustfold-policy")
+        self._following: asyncio.Future[None] | None = None
+
+    @abstractmethod
+    async def _do(self, work: Callable[[EmbeddedStore], R]) -> R:
+        """Have the store's thread do something."""
+
+    async def thresholds(self) -> TrustThresholdRegistry:
+        """The thresholds in force now."""
+        return TrustThresholdRegistry(await self._do(lambda store: store.policy.in_force()))
+
+    async def decide(self, action: Action | Mapping[str, Any]) -> Decision:
+        """Whether an action may go without asking; durable when this returns."""
+        asked = action if isinstance(action, Action) else action_of(action)
+        return await self._do(lambda store: store.policy.decide(asked))
+
+    async def why(self, decision_id: str) -> Why:
+        """A decision followed back to the facts. Raises UnknownNameError."""
+        return await self._do(lambda store: store.policy.why(decision_id))
+
+    async def impact(self, name: str) -> Impacts:
+        """The promotions that rested on a trace, or on what an event said."""
+        return await self._do(lambda store: store.policy.impact(name))
+
+    async def revoke(
+        self, why: str, *, by: str = "unnamed", scope: str = "*", tool: str = "*", effect: str = "*"
+    ) -> str:
+        """Promote no subject any more that all three globs match; the revocation's id."""
+        return await self._do(
+            lambda store: store.policy.say(
+                lambda author: actions.trust_revoked(author, by, why, scope, tool, effect)
+            )
+        )
+
+    async def reinstate(self, revocation_id: str, why: str, *, by: str = "unnamed") -> None:
+        """Take a revocation away. Raises UnknownNameError."""
+        await self._do(lambda store: store.policy.reinstate(revocation_id, by, why))
+
+    # ---- from memory ---------------------------------------------------------------------------
+
+    async def peek(self, subject: AnySubject, reversibility: Reversibility | None) -> Verdict:
+        """What the answer would be, from memory and without recording it.
+
+        What the file held five seconds ago counts; where it cannot be followed for a minute,
+        nothing is promoted any more.
+        """
+        wanted = subject_of(*subject)
+        table = self._table
+        if table is None:
+            table = await self._load()
+        age = table.age
+        if age > WAITED_SECONDS * SECOND:
+            await asyncio.shield(self._following_of(table))
+        elif age > FOLLOWED_SECONDS * SECOND:
+            self._following = self._following_of(table)
+        return table.peek(wanted, reversibility)
+
+    async def _load(self) -> PolicyTable:
+        path, clock = await self._do(lambda store: (store.path, store.clock))
+
+        def load() -> PolicyTable:
+            # Two first peeks at once come here one after the other.
+            if self._table is None:
+                self._table = PolicyTable.open(path, clock)
+            return self._table
+
+        return await asyncio.get_running_loop().run_in_executor(self._table_thread, load)
+
+    def _following_of(self, table: PolicyTable) -> asyncio.Future[None]:
+        """The table's being caught up, which is done once at a time."""
+        if self._following is None or self._following.done():
+            self._following = asyncio.get_running_loop().run_in_executor(
+                self._table_thread, _refresh, table
+            )
+        return self._following
+
+    async def _let_go_of_the_table(self) -> None:
+        """End the following; call when the store closes."""
+        table, self._table = self._table, None
+        if table is not None:
+            await asyncio.get_running_loop().run_in_executor(self._table_thread, table.close)
+        self._table_thread.shutdown(wait=False)
+
+
+def _refresh(table: PolicyTable) -> None:
+    try:
+        table.refresh()
+    except TrustfoldError as error:
+        # It grows stale, and a stale table promotes nothing.
+        log.warning("the policy's table cannot be caught up: %s", error)
