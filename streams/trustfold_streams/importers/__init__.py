@@ -6,8 +6,8 @@ declarations say how far each class can be taken back. The tables are TOML files
 
 from __future__ import annotations
 
-from trustfold_streams.importers.declarations import declared_events
+from trustfold_streams.importers.declarations import shipped_declarations
 from trustfold_streams.importers.effects import effect_class_of
 from trustfold_streams.importers.places import Places
 
-__all__ = ["Places", "declared_events", "effect_class_of"]
+__all__ = ["Places", "effect_class_of", "shipped_declarations"]
