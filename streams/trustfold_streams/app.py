@@ -24,14 +24,19 @@ from faust.auth import GSSAPICredentials, SASLCredentials
 from msgspec import Struct
 
 from trustfold_schemas.errors import TrustfoldError
-from trustfold_streams.agents.driver import ReadingApp, keys_that_begin_with, last_of_each_key
+from trustfold_streams.agents.driver import (
+    Handover,
+    ReadingApp,
+    keys_that_begin_with,
+    where_each_key_changes,
+)
 from trustfold_streams.agents.rows import Tally
 from trustfold_streams.agents.synapse import KEY, add_synapse
-from trustfold_streams.agents.watch import add_watch
+from trustfold_streams.agents.watch import add_watch, band_of
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.kafka.clients import FETCH_BYTES_MAX, REQUEST_BYTES_MAX
 from trustfold_streams.kafka.errors import BrokerSlowError
-from trustfold_streams.kafka.health import SILENT_SECONDS, Observer
+from trustfold_streams.kafka.health import SILENT_SECONDS, STILL_SECONDS, Observer, Still
 from trustfold_streams.kafka.logs import set_up_logs
 from trustfold_streams.kafka.metrics import DEFAULT_PORT, MetricsServer
 from trustfold_streams.kafka.settings import KafkaSettings, load
@@ -167,11 +172,12 @@ def build_app(
     worker = Worker(settings, history=options.history, clock=clock, hook=observer.hook)
     thinners = {
         settings.topic("facts"): keys_that_begin_with(KEY),
-        settings.topic("scores"): last_of_each_key,
+        settings.topic("scores"): where_each_key_changes(band_of),
     }
     app = TrustfoldApp(settings.topic(AGENTS), thinners, **faust_settings(settings))
     tallies: dict[str, Tally] = {}
     if options.agents:
+        observer.agents = lambda: standing_still(app.handover, settings)
         tallies["synapse"] = add_synapse(app, settings, end_process, history=options.history).tally
         tallies["watch"] = add_watch(app, settings, end_process).tally
     else:
@@ -184,6 +190,20 @@ def build_app(
     app.pipeline.metrics_port = options.metrics_port
     app.pipeline.app = app
     return app
+
+
+def standing_still(handover: Handover, settings: KafkaSettings) -> list[Still]:
+    """Agents that do not get on with what was handed to them, and a Faust that asks for nothing."""
+    agents = {settings.topic("facts"): "synapse", settings.topic("scores"): "watch"}
+    found = [
+        Still(f"agent {agents[topic]}", partition, round(seconds, 1), "holds records in hand")
+        for (topic, partition), seconds in sorted(handover.stuck_seconds().items())
+        if seconds >= STILL_SECONDS
+    ]
+    silent = handover.asked_seconds()
+    if silent >= STILL_SECONDS:
+        found.append(Still("agents", 0, round(silent, 1), "Faust asks for no records"))
+    return found
 
 
 def faust_settings(settings: KafkaSettings) -> dict[str, Any]:

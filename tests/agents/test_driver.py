@@ -17,7 +17,7 @@ from trustfold_streams.agents.driver import (
     Handover,
     _ConsumerThread,
     keys_that_begin_with,
-    last_of_each_key,
+    where_each_key_changes,
 )
 
 
@@ -26,13 +26,16 @@ class Fetched(NamedTuple):
 
     offset: int
     key: bytes | None
+    value: bytes | None = b""
 
 
-fetches = st.lists(
-    st.sampled_from([b"self-play a", b"self-play b", b"trace t", b"\0pos", None]), max_size=12
-).flatmap(
-    lambda keys: st.integers(0, 5).map(
-        lambda first: [Fetched(first + n, key) for n, key in enumerate(keys)]
+changing = where_each_key_changes(lambda value: value)
+
+
+keys = st.sampled_from([b"self-play a", b"self-play b", b"trace t", b"\0pos", None])
+fetches = st.lists(st.tuples(keys, st.sampled_from([b"x", b"y"])), max_size=12).flatmap(
+    lambda rows: st.integers(0, 5).map(
+        lambda first: [Fetched(first + n, *row) for n, row in enumerate(rows)]
     )
 )
 
@@ -54,22 +57,35 @@ def test_every_wanted_record_is_handed_on(fetch: Any) -> None:
 @given(fetches)
 def test_of_each_key_the_last_record_is_handed_on(fetch: Any) -> None:
     """The newest value of every key is seen; a worker's own rows are not wanted."""
-    handed = last_of_each_key(fetch)
+    handed = changing(fetch)
     last = {one.key: one.offset for one in fetch if one.key and not one.key.startswith(b"\0")}
     assert set(last.values()) <= set(offsets(handed))
 
 
 @given(fetches)
+def test_every_change_of_a_key_is_handed_on(fetch: Any) -> None:
+    """What is handed on tells the same story of a key, without its repetitions."""
+
+    def story(records: Any, key: bytes) -> list[bytes | None]:
+        values = [one.value for one in records if one.key == key]
+        return [one for n, one in enumerate(values) if n == 0 or one != values[n - 1]]
+
+    handed = changing(fetch)
+    for key in {one.key for one in fetch if one.key and not one.key.startswith(b"\0")}:
+        assert story(handed, key) == story(fetch, key)
+
+
+@given(fetches)
 def test_the_end_of_a_fetch_is_handed_on(fetch: Any) -> None:
     """Whatever is left out, the last record is there, so that its acknowledgement covers it."""
-    for thin in (keys_that_begin_with(b"self-play "), last_of_each_key):
+    for thin in (keys_that_begin_with(b"self-play "), changing):
         assert offsets(thin(fetch))[-1:] == offsets(fetch)[-1:]
 
 
 @given(fetches)
 def test_there_is_no_gap_behind_the_first_offset(fetch: Any) -> None:
     """Faust never closes a gap behind offset 0: offset 1 is handed on with it."""
-    for thin in (keys_that_begin_with(b"self-play "), last_of_each_key):
+    for thin in (keys_that_begin_with(b"self-play "), changing):
         assert {one for one in offsets(fetch) if one < 2} <= set(offsets(thin(fetch)))
 
 
@@ -106,6 +122,29 @@ def test_a_seek_begins_anew() -> None:
     handover.sought()
     handover.hand("facts", 0, 4)
     handover.take("facts", 0, 4)
+
+
+def test_what_is_held_in_hand_is_told_with_its_age() -> None:
+    """A record that is not taken, or whose outcome does not become durable, and an idle agent."""
+    moment = [100.0]
+    handover = Handover(lambda: moment[0])
+    handover.hand("facts", 0, 3)
+    moment[0] += 40
+    assert handover.stuck_seconds() == {("facts", 0): 40}
+    handover.take("facts", 0, 3)
+    moment[0] += 50
+    assert handover.stuck_seconds() == {("facts", 0): 50}
+    handover.settle("facts", 0)
+    moment[0] += 60
+    assert handover.stuck_seconds() == {}
+    handover.hand("facts", 0, 4)
+    moment[0] += 1
+    assert handover.stuck_seconds() == {("facts", 0): 1}
+    handover.sought()
+    assert handover.stuck_seconds() == {}
+    assert handover.asked_seconds() == 151
+    handover.ask()
+    assert handover.asked_seconds() == 0
 
 
 def test_a_record_that_is_handed_again_is_no_loss() -> None:

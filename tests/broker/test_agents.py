@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,49 @@ async def test_crossings_are_told_and_poison_is_passed_over(
         poison = b'trustfold_agent_records_total{agent="watch",result="poison"} 1.0'
         assert poison in (await worker.get("metrics"))[1]
         assert "cannot be read and is passed over" in worker.said()
+
+
+@story
+async def test_a_crossing_that_returns_within_a_fetch_is_told(
+    settings: KafkaSettings, tmp_path: Path
+) -> None:
+    """Scores that supersede each other before anybody reads them are all told of."""
+    await create(settings)
+    goods = [False, True, True, False, True, False]
+    await write_scores(settings, [row(n + 1, good=good) for n, good in enumerate(goods)])
+    with command(settings, tmp_path / "log"):
+        crossed = await told_of(settings, 6, 3)
+    assert [(one.version, one.direction) for one in crossed] == [
+        (version, direction)
+        for version, direction in ((2, "up"), (4, "down"), (5, "up"), (6, "down"))
+        for _ in range(3)
+    ]
+
+
+HANGING = (
+    "import asyncio; from trustfold_streams import app; "
+    "from trustfold_streams.agents import synapse; app.STILL_SECONDS = 2.0; "
+    "synapse.SynapseAgent.take = lambda self, message: asyncio.sleep(3_600); "
+    "from trustfold_streams.cli.front import main; main()"
+)
+
+
+@story
+async def test_an_agent_that_hangs_turns_health_red(
+    settings: KafkaSettings, tmp_path: Path
+) -> None:
+    """The ledger goes on, and /health names the agent that holds a record in hand."""
+    await create(settings)
+    program = (sys.executable, "-c", HANGING, "worker")
+    with command(settings, tmp_path / "log", program=program) as worker:
+        await worker.healthy()
+        await publish(settings, plays(0, 1))
+
+        async def look() -> str | None:
+            status, body = await worker.health()
+            return None if status == 503 and b'"stage":"agent synapse"' in body else f"{body!r}"
+
+        await until("health is red", look, DONE_SECONDS_MAX)
 
 
 @story

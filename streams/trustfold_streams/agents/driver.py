@@ -11,12 +11,13 @@ Three things that Faust has no setting for:
   sources are held back here until it has sought, the set is copied, and `Handover` finds whatever
   else might be lost on the way.
 - Each record costs it about 0.1 ms, so what an agent would pass over, or what a later record of
-  the same fetch supersedes, is left out before Faust sees it: else a busy log would take the
-  processor from the stages.
+  the same fetch supersedes without a difference to the agent, is left out before Faust sees it:
+  else a busy log would take the processor from the stages.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -43,12 +44,26 @@ def keys_that_begin_with(prefix: bytes) -> Thinner:
     return thin
 
 
-def last_of_each_key(records: Records) -> list[ConsumerRecord]:
-    """Hand on the last record of each key, as compaction would, and none of a worker's own."""
-    last = {
-        one.key: one for one in records if one.key is not None and not one.key.startswith(b"\0")
-    }
-    return _with_ends(records, list(last.values()))
+def where_each_key_changes(of: Callable[[bytes | None], object]) -> Thinner:
+    """Hand on the last record of each key, and any before it whose value differs in `of`.
+
+    None of a worker's own. `of` is asked only of keys that a fetch has more than once.
+    """
+
+    def thin(records: Records) -> list[ConsumerRecord]:
+        by_key: dict[bytes, list[ConsumerRecord]] = {}
+        for one in records:
+            if one.key is not None and not one.key.startswith(b"\0"):
+                by_key.setdefault(one.key, []).append(one)
+        chosen: list[ConsumerRecord] = []
+        for some in by_key.values():
+            if len(some) > 1:
+                marks = [of(one.value) for one in some]
+                chosen += [one for n, one in enumerate(some[:-1]) if marks[n] != marks[n + 1]]
+            chosen.append(some[-1])
+        return _with_ends(records, chosen)
+
+    return thin
 
 
 def _with_ends(records: Records, chosen: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
@@ -96,19 +111,28 @@ class Handover:
     """Knows which records were handed to the agents' queues, and finds those that never came out.
 
     Rows remember the last offset that they count, so one that is skipped would be lost for ever:
-    whoever finds one ends the process, and the next one reads it again.
+    whoever finds one ends the process, and the next one reads it again. It also knows for how long
+    nothing came out although something is inside, and for how long Faust has asked for nothing:
+    an agent that hangs tells of nothing itself.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._handed: dict[tuple[str, int], deque[int]] = defaultdict(deque)
+        self._taken: dict[tuple[str, int], int] = defaultdict(int)
+        self._moved: dict[tuple[str, int], float] = {}
+        self._monotonic = monotonic
+        self._asked = monotonic()
 
     def sought(self) -> None:
         """The reading begins anew, behind what was acknowledged."""
         self._handed.clear()
+        self._taken.clear()
 
     def hand(self, topic: str, partition: int, offset: int) -> None:
         """A record goes into a queue."""
         handed = self._handed[topic, partition]
+        if not handed and not self._taken[topic, partition]:
+            self._moved[topic, partition] = self._monotonic()
         if not handed or offset > handed[-1]:
             handed.append(offset)
 
@@ -122,6 +146,31 @@ class Handover:
             )
         if handed and handed[0] == offset:
             handed.popleft()
+        self._taken[topic, partition] += 1
+        self._moved[topic, partition] = self._monotonic()
+
+    def settle(self, topic: str, partition: int) -> None:
+        """What came of a record that came out is durable."""
+        # Those of before a rebalance are forgotten, and yet end some time.
+        self._taken[topic, partition] = max(0, self._taken[topic, partition] - 1)
+        self._moved[topic, partition] = self._monotonic()
+
+    def ask(self) -> None:
+        """Faust asks for more, as it does at least each second."""
+        self._asked = self._monotonic()
+
+    def asked_seconds(self) -> float:
+        """For how long Faust has not asked."""
+        return self._monotonic() - self._asked
+
+    def stuck_seconds(self) -> dict[tuple[str, int], float]:
+        """For how long nothing has moved in each partition of which something is inside."""
+        now = self._monotonic()
+        return {
+            place: now - self._moved[place]
+            for place in list(self._moved)
+            if self._handed[place] or self._taken[place]
+        }
 
 
 class Consumer(driver.Consumer):
@@ -162,6 +211,10 @@ class Consumer(driver.Consumer):
         if self._sought and self._held:
             super().resume_partitions(self._held)
             self._held = set()
+
+    async def _wait_next_records(self, timeout: float) -> tuple[Any, Any]:  # noqa: ASYNC109 - its port
+        self.reading.handover.ask()
+        return await super()._wait_next_records(timeout)
 
     def _to_message(self, tp: TopicPartition, record: ConsumerRecord) -> Any:
         if record.topic in self.reading.thinners:

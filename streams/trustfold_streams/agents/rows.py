@@ -107,7 +107,9 @@ async def each(
     any other error ends the process.
     """
     settling: asyncio.Queue[tuple[faust.Event, Sequence[Sent]]] = asyncio.Queue(IN_FLIGHT_MAX)
-    settler = asyncio.create_task(_settle(stream, settling, crash), name=f"{name}-settler")
+    settler = asyncio.create_task(
+        _settle(stream, settling, handover, crash), name=f"{name}-settler"
+    )
     try:
         async for event in stream.noack().events():
             message = event.message
@@ -134,6 +136,7 @@ async def each(
 async def _settle(
     stream: faust.Stream[bytes],
     settling: asyncio.Queue[tuple[faust.Event, Sequence[Sent]]],
+    handover: Handover,
     crash: Crash,
 ) -> None:
     """Acknowledge records when they are durable, strictly in order.
@@ -145,6 +148,7 @@ async def _settle(
             event, sent = await settling.get()
             await asyncio.gather(*sent)
             await stream.ack(event)
+            handover.settle(event.message.topic, event.message.partition)
     except asyncio.CancelledError:
         raise
     except BaseException as error:

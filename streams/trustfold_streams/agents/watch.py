@@ -4,8 +4,9 @@ Reads the compacted topic `scores`; the table remembers each subject's last raw_
 a week of samples; the topic `watch` gets one JSON record a finding. What it may read again is told
 apart by the version of the score, and a finding that is written twice has the same id twice.
 
-A record of `scores` may supersede another before anybody read it; a crossing and its return in
-between are then not seen.
+Every record of `scores` that crosses a threshold is looked at, also one that another supersedes
+within a fetch (`band_of`). One record tells of all events of a batch of the stage `fold`, so a
+crossing and its return within one batch are nowhere to be seen.
 """
 
 from __future__ import annotations
@@ -92,6 +93,25 @@ class WatchRecord(Struct, frozen=True, kw_only=True):
     moment: str | None = None
 
 
+class _Record(Struct):
+    raw_score: float
+
+
+_RECORD = msgspec.json.Decoder(_Record)
+
+
+def band_of(value: bytes | None) -> object:
+    """The band of a record of `scores`, unchecked and quick; of one that is none, its bytes."""
+    try:
+        return _band(_RECORD.decode(value or b"").raw_score)
+    except msgspec.MsgspecError:
+        return value
+
+
+def _band(raw_score: float) -> int:
+    return sum(raw_score >= level for level in LEVELS)
+
+
 def look(known: Watched | None, state: State) -> tuple[Watched, list[WatchRecord]] | None:
     """What a subject's new score means, after what was known; None if it is not new.
 
@@ -101,7 +121,7 @@ def look(known: Watched | None, state: State) -> tuple[Watched, list[WatchRecord
     if known is not None and state.version <= known.version:
         return None
     raw_score = raw_score_of(values_of(state))
-    band = sum(raw_score >= level for level in LEVELS)
+    band = _band(raw_score)
     if known is None:
         known = Watched(version=0, raw_score=raw_score, band=band)
     moments = (state.last_updated, state.last_bad_at, state.last_grant_at)

@@ -98,6 +98,8 @@ class Observer:
         self.worker: Worker | None = None
         self.started = False
         self.refolds: dict[int, int] = {}
+        self.agents: Callable[[], list[Still]] = list
+        """What of the agents stands still; none of them is known here."""
         self.started_at = clock.now()
         self._clock = clock
         self._hook = hook
@@ -177,6 +179,7 @@ class Observer:
         """Whether all is well, and if not, what is not."""
         now = self._monotonic()
         found = self._movement.standing_still(self.reports(), now) + self._unopened(now)
+        found += self.agents()
         return Health(
             ok=self.started and not found and self._silent < STILL_SECONDS,
             started=self.started,
