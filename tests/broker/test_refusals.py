@@ -124,9 +124,9 @@ async def test_a_header_whose_name_is_no_text_stops_nobody(settings: KafkaSettin
     topics: tuple[InputTopic, ...] = ("trace-closed", "cost-median", "policy")
     records = [Raw(topic, close(f"odd-{topic}"), b"k", odd, 0) for topic in topics]
     await create(settings)
+    with careless_clients():
+        await write(settings, records)
     async with working(settings):
-        with careless_clients():
-            await write(settings, records)
         await publish(settings, [median(SUBJECT.effect), close("after")])
         assert await table(settings) == digests_in(
             foreseen([median(SUBJECT.effect), close("after")])

@@ -27,7 +27,7 @@ from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.errors import EventRefused
 from trustfold_schemas.events import Event, type_of
 from trustfold_streams.clock import Clock
-from trustfold_streams.kafka.apart import APART
+from trustfold_streams.kafka.apart import AGAIN_SECONDS, APART
 from trustfold_streams.kafka.clients import (
     lost_input,
     new_consumer,
@@ -173,12 +173,22 @@ class IngestStage(ConsumerRebalanceListener):
             pass
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Begin anew what is known of the partitions."""
+        """Begin anew what is known of the partitions; those that nobody has read, at their start."""
+        assert self._consumer is not None
         self.rebalances += 1
         kept = set(assigned)
         for known in (self._done, self._targets, self._caught_up):
             for place in [place for place in known if place not in kept]:
                 del known[place]
+        try:
+            fresh = [place for place in kept if await self._consumer.committed(place) is None]
+            if fresh:
+                for place, first in (await self._consumer.beginning_offsets(fresh)).items():
+                    self._consumer.seek(place, first)
+        except BaseException as error:
+            if not self.failed.done():
+                self.failed.set_exception(error)
+            raise
 
     async def _run(self) -> None:
         assert self._consumer is not None
@@ -196,9 +206,9 @@ class IngestStage(ConsumerRebalanceListener):
         assert self._consumer is not None
         try:
             return await self._consumer.getmany(timeout_ms=1_000, max_records=RECORDS_MAX)
-        except NoOffsetForPartitionError as error:
-            # Nobody has ever read it: what it still holds is where it begins.
-            await self._consumer.seek_to_beginning(error.args[0])
+        except NoOffsetForPartitionError:
+            # Asked before the listener has sought; it goes on in a moment.
+            await asyncio.sleep(AGAIN_SECONDS)
             return {}
         except OffsetOutOfRangeError as error:
             raise await lost_input(
