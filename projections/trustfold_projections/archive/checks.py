@@ -14,7 +14,7 @@ from trustfold_projections.archive.manifest import NAME, Line, Manifest
 from trustfold_projections.archive.reading import check_file
 from trustfold_projections.archive.rollup import rollup_of
 from trustfold_projections.archive.schema import SCHEMAS
-from trustfold_projections.archive.segment import FOLDER
+from trustfold_projections.archive.segment import FOLDER, rollbacks_in
 
 Problem = tuple[str, str]
 """Where, and what."""
@@ -96,6 +96,8 @@ def _claims(where: str, line: Line, table: pa.Table) -> Iterator[Problem]:
         yield where, f"holds rows of another partition than {line.partition}"
     if (table.column("seg_max").to_numpy() != most).any():
         yield where, f"has another seg_max than {most}"
+    if rollbacks_in(line.place, table) != line.rollbacks:
+        yield where, f"has another number of rollbacks than its line says, {line.rollbacks}"
     if rows_digest(line.place.topic, table) != line.rows_sha256:
         yield where, "has other rows than its line says"
 

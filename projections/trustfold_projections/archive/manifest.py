@@ -32,7 +32,9 @@ class Line(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "t
 
     `start` and `end` (`from` and `to` in the file) are the declared offsets, `end` exclusive; on
     Kafka there are gaps inside. `settled` is the moment up to which every partition of facts is
-    contained, and all that follows from it. `replaces` are the files that a merge takes over.
+    contained, and all that follows from it. `rollbacks` counts the entries that roll a subject
+    back or lift that: without any, rollups alone are the sums. `replaces` are the files that a
+    merge takes over.
     """
 
     prev: str
@@ -49,6 +51,7 @@ class Line(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "t
     rollup: str | None
     rollup_sha256: str | None
     rows_sha256: str | None
+    rollbacks: int = 0
     level: int = 0
     replaces: tuple[str, ...] = ()
 
@@ -82,6 +85,7 @@ def segment_line(
         rollup=segment.rollup,
         rollup_sha256=segment.rollup_sha256,
         rows_sha256=segment.rows_sha256,
+        rollbacks=segment.rollbacks,
         level=level,
         replaces=replaces,
     )
@@ -229,12 +233,15 @@ def _wrong_merge(line: Line, segments: list[Line]) -> Iterator[str]:
         yield f"{line.file} replaces {', '.join(line.replaces)}, which do not stand side by side"
         return
     parts = segments[at[0] : at[-1] + 1]
-    whole = (parts[0].start, parts[-1].end, sum(part.rows for part in parts))
-    if (line.start, line.end, line.rows) != whole:
-        yield (
-            f"{line.file} has from, to, rows {(line.start, line.end, line.rows)}, "
-            f"what it replaces has {whole}"
-        )
+    ours = (line.start, line.end, line.rows, line.rollbacks)
+    whole = (
+        parts[0].start,
+        parts[-1].end,
+        sum(part.rows for part in parts),
+        sum(part.rollbacks for part in parts),
+    )
+    if ours != whole:
+        yield f"{line.file} has from, to, rows, rollbacks {ours}, what it replaces has {whole}"
 
 
 def read(folder: Path) -> Manifest:

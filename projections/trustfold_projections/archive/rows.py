@@ -47,8 +47,29 @@ class DecisionRow(Struct, frozen=True, gc=False):
     subject: Subject
     trace_id: str
     step_id: str
+    args_fingerprint: str | None
+    said: str | None
     verdict: str
+    would_be: str
+    reason: str
+    stale: str | None
+    owed_to: str | None
     grounds: str
+
+
+DECISION_NAMES = (
+    "trace_id",
+    "step_id",
+    "args_fingerprint",
+    "said",
+    "verdict",
+    "would_be",
+    "reason",
+    "stale",
+    "owed_to",
+    "grounds",
+)
+"""The fields of a decision that are columns of the same name, in the order of both."""
 
 
 class LetterRow(Struct, frozen=True, gc=False):
@@ -174,10 +195,7 @@ def _decision_columns(rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
         "recorded_us": [row.recorded for row in decisions],
         "decision_id": [row.decision_id for row in decisions],
         "subject": [row.subject.key.decode() for row in decisions],
-        "trace_id": [row.trace_id for row in decisions],
-        "step_id": [row.step_id for row in decisions],
-        "verdict": [row.verdict for row in decisions],
-        "grounds": [row.grounds for row in decisions],
+        **{name: [getattr(row, name) for row in decisions] for name in DECISION_NAMES},
     }
 
 
@@ -223,10 +241,7 @@ def decision_of(row: dict[str, Any]) -> DecisionRow:
         row["recorded_us"],
         row["decision_id"],
         subject_from_key(row["subject"]),
-        row["trace_id"],
-        row["step_id"],
-        row["verdict"],
-        row["grounds"],
+        *(row[name] for name in DECISION_NAMES),
     )
 
 

@@ -38,6 +38,7 @@ KINDS: Final[dict[Kind, int]] = {
     "rollback_lifted": 7,
 }
 KIND_NAMES: Final[dict[int, Kind]] = {number: kind for kind, number in KINDS.items()}
+ROLLBACK_KINDS: Final[tuple[Kind, ...]] = ("rollback", "rollback_lifted")
 
 ROW_GROUP: Final = 122_880
 BLOCK: Final = 32
@@ -146,7 +147,13 @@ DECISIONS: Final = pa.schema(
         _field("subject", pa.string(), "key of the subject"),
         _field("trace_id", pa.string(), "the trace of the action"),
         _field("step_id", pa.string(), "the step of the action"),
+        _field("args_fingerprint", pa.string(), "keyed fingerprint of its arguments", null=True),
+        _field("said", pa.string(), "the reversibility that the caller named", null=True),
         _field("verdict", pa.string(), "allow or approve_required"),
+        _field("would_be", pa.string(), "what it would be but for shadow mode and spot checks"),
+        _field("reason", pa.string(), "code of the first reason"),
+        _field("stale", pa.string(), "why the table was not known to be caught up", null=True),
+        _field("owed_to", pa.string(), "the decision whose spot check it waits for", null=True),
         _field("grounds", pa.string(), "all it rested on, JSON"),
         _SEG_MAX,
     ]

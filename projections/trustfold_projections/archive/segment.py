@@ -15,7 +15,15 @@ from msgspec import Struct
 from trustfold_projections.archive.digests import in_log_order, rows_digest, sha256_of
 from trustfold_projections.archive.files import Files
 from trustfold_projections.archive.rollup import rollup_of
-from trustfold_projections.archive.schema import LAYOUT, ROW_GROUP, SCHEMAS, SORTED_BY, Place
+from trustfold_projections.archive.schema import (
+    KINDS,
+    LAYOUT,
+    ROLLBACK_KINDS,
+    ROW_GROUP,
+    SCHEMAS,
+    SORTED_BY,
+    Place,
+)
 
 FOLDER: Final = "segments"
 TMP: Final = ".tmp"
@@ -31,6 +39,8 @@ class Segment(Struct, frozen=True, kw_only=True):
     start: int
     end: int
     rows: int
+    rollbacks: int
+    """Entries that roll a subject back, or lift that."""
     min_recorded: int
     max_recorded: int
     file: str
@@ -71,6 +81,7 @@ def write_segment(
         start=start,
         end=end,
         rows=table.num_rows,
+        rollbacks=rollbacks_in(place, table),
         min_recorded=int(recorded.min()),
         max_recorded=int(recorded.max()),
         file=file,
@@ -79,6 +90,14 @@ def write_segment(
         rollup_sha256=rollup_sha256,
         rows_sha256=rows_digest(place.topic, ordered),
     )
+
+
+def rollbacks_in(place: Place, table: pa.Table) -> int:
+    """How many entries of a segment roll a subject back, or lift that."""
+    if place.topic != "ledger":
+        return 0
+    kinds = table.column("kind").to_numpy()
+    return sum(int((kinds == KINDS[kind]).sum()) for kind in ROLLBACK_KINDS)
 
 
 def _with_seg_max(place: Place, table: pa.Table) -> pa.Table:

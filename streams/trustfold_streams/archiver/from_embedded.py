@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from trustfold_projections.archive.rows import EntryRow, LetterRow, Row
+from trustfold_projections.archive.rows import DECISION_NAMES, DecisionRow, EntryRow, LetterRow, Row
 from trustfold_projections.archive.schema import Place, Topic
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.subject import Subject
@@ -68,9 +68,11 @@ class EmbeddedLog:
         """Where each topic ends."""
         facts = (last_recorded(self._connection) or -1) + 1
         (entries,) = self._one("SELECT coalesce(max(position), -1) + 1 FROM ledger")
+        (verdicts,) = self._one("SELECT coalesce(max(position), -1) + 1 FROM decisions")
         (letters,) = self._one("SELECT coalesce(max(dead_letter_id), -1) + 1 FROM dead_letters")
         return {
             **{Place(topic, 0): facts for topic in _OF_TOPIC},
+            Place("decisions", 0): verdicts,
             Place("dead-letters", 0): letters,
             Place("ledger", 0): entries,
         }
@@ -79,6 +81,8 @@ class EmbeddedLog:
         """The rows of a topic, in order. Raises StoreDamagedError."""
         if place.topic == "ledger":
             return self._entries(start, end)
+        if place.topic == "decisions":
+            return self._decisions(start, end)
         if place.topic == "dead-letters":
             return self._letters(start, end)
         return self._facts(place.topic, start, end)
@@ -132,6 +136,16 @@ class EmbeddedLog:
         ).fetchone()
         first = self._one("SELECT min(position) FROM ledger")[0]
         return position - (first if other is None else other[0] + 1), recorded
+
+    def _decisions(self, start: int, end: int) -> Iterator[DecisionRow]:
+        for row in self._connection.execute(
+            "SELECT position, recorded, decision_id, scope, tool, effect, "
+            f"{', '.join(DECISION_NAMES)} FROM decisions WHERE position >= ? AND position < ? "
+            "ORDER BY position",
+            (start, end),
+        ):
+            position, recorded, decision_id, scope, tool, effect, *named = row
+            yield DecisionRow(position, recorded, decision_id, Subject(scope, tool, effect), *named)
 
     def _letters(self, start: int, end: int) -> Iterator[LetterRow]:
         for (

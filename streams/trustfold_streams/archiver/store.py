@@ -34,7 +34,7 @@ from trustfold_schemas.receipts import Receipt, Summary
 from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.status import PipelineStatus, Status
 from trustfold_schemas.stored_dead_letters import StoredDeadLetter
-from trustfold_schemas.subject import Subject
+from trustfold_schemas.subject import Subject, subject_from_key
 from trustfold_streams.archiver.locks import reading
 from trustfold_streams.clock import Clock, SystemClock
 
@@ -137,13 +137,12 @@ class ArchiveStore:
         return state_if(subject, self.entries(subject), self.archive.settled, to=to, lift=lift)
 
     def rollback_subject(self, rollback_id: str) -> Subject:
-        """The subject that a rollback was of. Raises UnknownNameError."""
-        for entry in as_of.read_entries(
-            self._connection, self.archive, self.archive.settled, where="kind = 6"
-        ):
-            if entry.event_id == rollback_id:
-                return entry.subject
-        raise UnknownNameError(f"no rollback is named {rollback_id!r}")
+        """The subject that a rollback in force is of. Raises UnknownNameError."""
+        found = as_of.rollbacks_as_of(self._connection, self.archive, self.archive.settled)
+        for key, rollbacks in found.items():
+            if any(one.rollback_id == rollback_id for one in rollbacks):
+                return subject_from_key(key)
+        raise UnknownNameError(f"no rollback in force is named {rollback_id!r}")
 
     # ---- what only the log itself can do -------------------------------------------------------
 
