@@ -19,6 +19,7 @@ from trustfold_streams.cli.effect import effect
 from trustfold_streams.cli.explain import explain
 from trustfold_streams.cli.impact import impact
 from trustfold_streams.cli.ingest import ingest
+from trustfold_streams.cli.medians import medians
 from trustfold_streams.cli.mode import mode
 from trustfold_streams.cli.options import CONFIG_HELP, STORE_HELP, Settings
 from trustfold_streams.cli.output import complain, escaped
@@ -119,6 +120,7 @@ for command in (
     worker,
     archive,
     backtest,
+    medians,
 ):
     cli.add_command(command)
 
