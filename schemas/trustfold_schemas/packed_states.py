@@ -11,10 +11,14 @@ import struct
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
 
-_HEAD = struct.Struct("<32sQQqqqB")
-"""Digest, version, n_samples, last_updated, last_bad_at, last_grant_at, bytes of zeros cut off."""
+_HEAD = struct.Struct("<32sQQqqqHB")
+"""Digest, version, n_samples, last_updated, last_bad_at, last_grant_at, zero bits, 64-bit words."""
+
+_ONE_WORD = struct.Struct("<12Q")
+"""What fits sums of a young subject: those of one era, up to some thousand traces."""
 
 _NEVER = -1
+_SUMS = 12
 
 
 def pack_state(state: State, digest: bytes) -> bytes:
@@ -24,7 +28,8 @@ def pack_state(state: State, digest: bytes) -> bytes:
     for number in sums:
         together |= number
     # Every weight of an era is a multiple of 2**era, so the low bits of young subjects are zero.
-    zeros = ((together & -together).bit_length() - 1) // 8 if together else 0
+    zeros = (together & -together).bit_length() - 1 if together else 0
+    words = max(1, -(-((together >> zeros).bit_length()) // 64))
     head = _HEAD.pack(
         digest,
         state.version,
@@ -33,24 +38,24 @@ def pack_state(state: State, digest: bytes) -> bytes:
         _NEVER if state.last_bad_at is None else state.last_bad_at,
         _NEVER if state.last_grant_at is None else state.last_grant_at,
         zeros,
+        words,
     )
-    packed = [head]
-    for number in sums:
-        short = number >> (8 * zeros)
-        size = (short.bit_length() + 7) // 8
-        packed += (bytes((size,)), short.to_bytes(size, "little"))
-    return b"".join(packed)
+    return head + b"".join((number >> zeros).to_bytes(8 * words, "little") for number in sums)
 
 
 def unpack_state(packed: bytes, subject: Subject) -> tuple[State, str]:
     """The state of a subject, without its rollbacks, and its content digest in hexadecimal."""
-    digest, version, n_samples, updated, bad, grant, zeros = _HEAD.unpack_from(packed)
-    at, shift, sums = _HEAD.size, 8 * zeros, list[int]()
-    for _ in range(12):
-        size = packed[at]
-        at += 1
-        sums.append(int.from_bytes(packed[at : at + size], "little") << shift if size else 0)
-        at += size
+    digest, version, n_samples, updated, bad, grant, zeros, words = _HEAD.unpack_from(packed)
+    short: tuple[int, ...]
+    if words == 1:
+        short = _ONE_WORD.unpack_from(packed, _HEAD.size)
+    else:
+        size, at = 8 * words, _HEAD.size
+        short = tuple(
+            int.from_bytes(packed[at + i * size : at + (i + 1) * size], "little")
+            for i in range(_SUMS)
+        )
+    sums = [number << zeros for number in short]
     state = State(
         subject=subject,
         num=sums[:5],

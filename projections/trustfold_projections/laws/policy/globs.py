@@ -49,9 +49,12 @@ class GlobIndex(Generic[T]):
     """Things by their globs, found in the order of `rank` without trying every one."""
 
     def __init__(self, things: Iterable[tuple[str, T]]) -> None:
-        by_prefix: dict[str, list[tuple[str, T]]] = {}
+        by_prefix: dict[str, list[tuple[str | None, T]]] = {}
         for glob, thing in sorted(things, key=lambda pair: rank(pair[0])):
-            by_prefix.setdefault(literal_prefix(glob), []).append((glob, thing))
+            prefix = literal_prefix(glob)
+            # One that is a prefix and a star matches whatever begins so: nothing is left to try.
+            rest = None if glob == prefix + STAR else glob
+            by_prefix.setdefault(prefix, []).append((rest, thing))
         self._by_prefix = by_prefix
         self._lengths = sorted({len(prefix) for prefix in by_prefix}, reverse=True)
 
@@ -61,7 +64,7 @@ class GlobIndex(Generic[T]):
             if length > len(text):
                 continue
             for glob, thing in self._by_prefix.get(text[:length], ()):
-                if matches(glob, text):
+                if glob is None or matches(glob, text):
                     yield thing
 
     def best(self, text: str) -> T | None:

@@ -6,7 +6,7 @@ Versions are compared and swapped here, as correlation does it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -128,24 +128,40 @@ class Policy:
         self.declarations = dict(declarations or {})
         self.revocations = tuple(revocations)
         self.mode = mode or Mode()
-        self._declared = GlobIndex(self.declarations.items())
-        self._set = GlobIndex(
-            (effect, one.threshold) for (effect, _), one in self.thresholds.items()
-        )
-        self._rulings: dict[str, Ruling] = {}
+        # By number: what is remembered of a ruling is then found without hashing texts.
+        self._all_declared = list(self.declarations.values())
+        self._all_set = [one.threshold for one in self.thresholds.values()]
+        self._declared = GlobIndex((one.effect, i) for i, one in enumerate(self._all_declared))
+        self._set = GlobIndex((effect, i) for i, (effect, _) in enumerate(self.thresholds))
+        self._rulings: dict[tuple[int, ...], Ruling] = {}
+        self._of_effects: dict[str, Ruling] = {}
 
     def ruling(self, effect: str) -> Ruling:
-        """What rules an effect. Remembered, since a policy never changes."""
-        known = self._rulings.get(effect)
+        """What rules an effect; remembered, since a policy never changes."""
+        known = self._of_effects.get(effect)
+        if known is None:
+            if len(self._of_effects) >= RULINGS_MAX:
+                self._of_effects.clear()
+            known = self._of_effects[effect] = self._ruling(effect)
+        return known
+
+    def _ruling(self, effect: str) -> Ruling:
+        """One ruling serves all effects that the same globs match."""
+        declared = self._declared.best(effect)
+        matching = tuple(self._set.matching(effect))
+        key = (-1 if declared is None else declared, *matching)
+        known = self._rulings.get(key)
         if known is None:
             if len(self._rulings) >= RULINGS_MAX:
                 self._rulings.clear()
-            known = self._rulings[effect] = self._rule(effect)
+            known = self._rulings[key] = self._rule(
+                None if declared is None else self._all_declared[declared],
+                [self._all_set[number] for number in matching],
+            )
         return known
 
-    def _rule(self, effect: str) -> Ruling:
-        declaration = self._declared.best(effect)
-        matching = list(self._set.matching(effect))
+    def _rule(self, declaration: Declaration | None, matching: Sequence[Threshold]) -> Ruling:
+        """What a declaration and thresholds, the one that rules first before the others, say."""
         caps = tuple(one for one in matching if one.cap_autonomy is not None)
         if declaration is None:
             return Ruling(None, caps, {}, {})

@@ -77,11 +77,12 @@ def shortfalls(
                 f"a score of {shown(threshold.min_score)}, it is {score:.4f}",
             )
         )
-    samples = samples_short(state, threshold.min_samples, now)
-    if samples:
+    weight = g(max(now, ZERO))
+    if state.den[UNDO_RATE] < threshold.min_samples * weight:
+        samples = samples_short(state, threshold.min_samples, now)
         made.append(Shortfall(ReasonCode.TOO_FEW_SAMPLES, _more(samples, "sample")))
-    grants = grants_short(state, threshold.min_grants, now)
-    if grants:
+    if state.num[HUMAN_APPROVAL_RATE] < threshold.min_grants * PPM * weight:
+        grants = grants_short(state, threshold.min_grants, now)
         made.append(Shortfall(ReasonCode.TOO_FEW_GRANTS, _more(grants, "grant")))
     if not reaches_approval_rate(state, threshold.min_approval_rate):
         rate = state.num[HUMAN_APPROVAL_RATE] / (state.den[HUMAN_APPROVAL_RATE] * PPM)
