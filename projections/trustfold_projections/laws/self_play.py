@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from trustfold_projections.laws.correlation.outcome import at_the_door
-from trustfold_schemas.events import SelfPlayCompletedEvent
+from trustfold_schemas.events import Reversibility, SelfPlayCompletedEvent
 from trustfold_schemas.facts import Fact
 
 WEIGHT_MAX = 1_000
@@ -116,6 +116,25 @@ def contest(candidates: Iterable[str], known: Mapping[str, int], critic: str) ->
         if heavier.weight - lighter.weight < CLOSE:
             return Contest(heavier, lighter)
     return None
+
+
+def irreversible(
+    touched: Mapping[str, Mapping[str, Reversibility | None]],
+) -> tuple[str, str, Reversibility | None] | None:
+    """The first (neuron, effect, reversibility) that forbids a self-play, or None.
+
+    What nobody knows to be reversible is not.
+    """
+    for neuron, effects in touched.items():
+        for effect, reversibility in effects.items():
+            if reversibility not in ("reversible", "reversible_with_cost"):
+                return neuron, effect, reversibility
+    return None
+
+
+def orders_within(estimate: int, remaining: int) -> int:
+    """In how many orders the critic may judge: 2, 1, or 0 where the money is for none."""
+    return next((orders for orders in (2, 1) if orders * estimate <= remaining), 0)
 
 
 def _move(weights: Weights, neuron: str, by: int) -> None:

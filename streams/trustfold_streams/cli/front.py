@@ -25,9 +25,13 @@ from trustfold_streams.cli.options import CONFIG_HELP, STORE_HELP, Settings
 from trustfold_streams.cli.output import complain, escaped
 from trustfold_streams.cli.peek import peek
 from trustfold_streams.cli.pending import pending, sweep
+from trustfold_streams.cli.reflect import reflect
 from trustfold_streams.cli.revoke import reinstate, revoke
+from trustfold_streams.cli.reward import reward
 from trustfold_streams.cli.scores import score, scores
+from trustfold_streams.cli.self_play import self_play
 from trustfold_streams.cli.status import status
+from trustfold_streams.cli.synapse import synapse
 from trustfold_streams.cli.take_back import exclude, include, lift, rollback
 from trustfold_streams.cli.threshold import threshold
 from trustfold_streams.cli.topics import topics
@@ -121,6 +125,10 @@ for command in (
     archive,
     backtest,
     medians,
+    self_play,
+    synapse,
+    reward,
+    reflect,
 ):
     cli.add_command(command)
 

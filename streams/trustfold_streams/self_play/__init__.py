@@ -7,6 +7,7 @@ ports. A result is published as an event, and moves weights and scores like any 
 from __future__ import annotations
 
 from trustfold_streams.self_play.coordinator import Limits, SelfPlayCoordinator, SelfPlayResult
+from trustfold_streams.self_play.declared import DeclaredEffects
 from trustfold_streams.self_play.errors import CriticError, SelfPlaySkipped
 from trustfold_streams.self_play.ports import Budget, Critic, Effects, Judgement, Neurons, Weights
 from trustfold_streams.self_play.purse import Purse
@@ -15,6 +16,7 @@ __all__ = [
     "Budget",
     "Critic",
     "CriticError",
+    "DeclaredEffects",
     "Effects",
     "Judgement",
     "Limits",

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from trustfold_projections.laws.self_play import Contest, contest
+from trustfold_projections.laws.self_play import Contest, contest, irreversible
 from trustfold_schemas.actions import Author
 from trustfold_schemas.documents import decimal_of
 from trustfold_schemas.events import SelfPlayCompletedEvent
@@ -179,11 +179,11 @@ class SelfPlayCoordinator:
                 "no_contest", f"no two of {len(candidates)} candidates are close in {context!r}"
             )
         for neuron in sorted(set(candidates)):
-            for effect, reversibility in (await self._effects.touched(neuron)).items():
-                if reversibility not in ("reversible", "reversible_with_cost"):
-                    raise SelfPlaySkipped(
-                        "irreversible", f"{neuron} touches {effect}: {reversibility or 'unknown'}"
-                    )
+            found = irreversible({neuron: await self._effects.touched(neuron)})
+            if found is not None:
+                raise SelfPlaySkipped(
+                    "irreversible", f"{neuron} touches {found[1]}: {found[2] or 'unknown'}"
+                )
         return pair
 
     def _reserve(self, query: str) -> tuple[int, int]:
