@@ -173,7 +173,7 @@ class IngestStage(ConsumerRebalanceListener):
             pass
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Begin anew what is known of the partitions; those that nobody has read, at their start."""
+        """Begin anew what is known of partitions; those that nobody has read, at their start."""
         assert self._consumer is not None
         self.rebalances += 1
         kept = set(assigned)

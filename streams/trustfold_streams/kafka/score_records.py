@@ -31,7 +31,13 @@ class _RollbackJson(Struct, frozen=True):
     at: str
 
 
-class _ScoreJson(Struct, frozen=True, kw_only=True):
+class ScoreJson(Struct, frozen=True, kw_only=True):
+    """A record of `scores`, but for its last field, `checksum`: the SHA-256 of what stands before.
+
+    Integers that may pass 2**53 are decimal strings; `position` is the place in the ledger of the
+    last entry in it. A key that begins with a NUL byte is a worker's own and holds something else.
+    """
+
     subject: Subject
     tool_success: float
     human_approval_rate: float
@@ -54,7 +60,7 @@ class _ScoreJson(Struct, frozen=True, kw_only=True):
     digest: str
 
 
-_IN = msgspec.json.Decoder(_ScoreJson)
+_IN = msgspec.json.Decoder(ScoreJson)
 
 
 def pack_score(state: State, position: Position) -> bytes:
@@ -63,7 +69,7 @@ def pack_score(state: State, position: Position) -> bytes:
     values = values_of(state)
     tool, approval, cost, clean, undo = values
     body = msgspec.json.encode(
-        _ScoreJson(
+        ScoreJson(
             subject=state.subject,
             tool_success=tool,
             human_approval_rate=approval,
