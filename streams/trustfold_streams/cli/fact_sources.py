@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from trustfold_projections.laws.correlation import Key, key_of
+from trustfold_schemas.errors import NotSettledError
 from trustfold_schemas.facts import Fact
+from trustfold_schemas.instants import format_instant
 from trustfold_streams.archiver.extra import require_extra
 from trustfold_streams.cli.options import Settings
 
@@ -28,11 +30,7 @@ if TYPE_CHECKING:
 def open_facts(settings: Settings) -> Generator[FactSource]:
     """Open the log that `--store` names, as it is now. Raises DuckdbExtraError."""
     require_extra()
-    if settings.on_kafka:
-        raise click.UsageError(
-            "this command reads a store in a file or an archive: run `trustfold archive DIR` over "
-            "the broker, and give --store archive:DIR"
-        )
+    _refuse_broker(settings)
     if settings.on_archive:
         with settings.open_archive() as store:
             from trustfold_projections.archive.duck import in_memory
@@ -111,3 +109,65 @@ def _grouped(facts: Iterable[Fact]) -> Iterable[Sequence[Fact]]:
     for fact in facts:
         keys.setdefault(key_of(fact.event), []).append(fact)
     return keys.values()
+
+
+class LedgerToRead:
+    """A database in which the view `ledger` is the ledger of a store, and how far it is settled."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, settled: int) -> None:
+        self.connection = connection
+        self.settled = settled
+
+    def require(self, moment: int) -> None:
+        """Raise NotSettledError for a moment that later facts could still change."""
+        if moment > self.settled:
+            raise NotSettledError(
+                f"the log has settled up to {format_instant(self.settled)}: it cannot say what "
+                f"was known at {format_instant(moment)}; ask as of that moment or before"
+            )
+
+
+@contextlib.contextmanager
+def open_ledger(settings: Settings) -> Generator[LedgerToRead]:
+    """Open the ledger that `--store` names, as it is now. Raises DuckdbExtraError."""
+    require_extra()
+    _refuse_broker(settings)
+    from trustfold_projections.archive.duck import in_memory
+
+    with contextlib.closing(in_memory()) as connection:
+        if settings.on_archive:
+            with settings.open_archive() as store:
+                _view_of_files(connection, store.archive.files("ledger"))
+                yield LedgerToRead(connection, store.archive.settled)
+            return
+        from trustfold_projections.archive.rows import table_of
+        from trustfold_projections.archive.schema import SCHEMAS, Place
+        from trustfold_streams.archiver.from_embedded import embedded_log
+
+        with embedded_log(settings.path) as log:
+            place = Place("ledger", 0)
+            rows = list(log.rows(place, 0, log.ends()[place]))
+            settled = log.settled
+        ledger = table_of(place, rows) if rows else SCHEMAS["ledger"].empty_table()
+        connection.register("ledger", ledger)
+        yield LedgerToRead(connection, settled)
+
+
+def _view_of_files(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> None:
+    from trustfold_projections.analysis.records import list_of
+    from trustfold_projections.archive.schema import SCHEMAS
+
+    if files:
+        connection.execute(
+            f"CREATE VIEW ledger AS SELECT * FROM read_parquet({list_of(list(files))})"  # noqa: S608
+        )
+    else:
+        connection.register("ledger", SCHEMAS["ledger"].empty_table())
+
+
+def _refuse_broker(settings: Settings) -> None:
+    if settings.on_kafka:
+        raise click.UsageError(
+            "this command reads a store in a file or an archive: run `trustfold archive DIR` over "
+            "the broker, and give --store archive:DIR"
+        )

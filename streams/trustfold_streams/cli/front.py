@@ -30,12 +30,14 @@ from trustfold_streams.cli.revoke import reinstate, revoke
 from trustfold_streams.cli.reward import reward
 from trustfold_streams.cli.scores import score, scores
 from trustfold_streams.cli.self_play import self_play
+from trustfold_streams.cli.sql import sql
 from trustfold_streams.cli.status import status
 from trustfold_streams.cli.synapse import synapse
 from trustfold_streams.cli.take_back import exclude, include, lift, rollback
 from trustfold_streams.cli.threshold import threshold
 from trustfold_streams.cli.topics import topics
 from trustfold_streams.cli.verify import verify
+from trustfold_streams.cli.whatif import whatif
 from trustfold_streams.cli.why import why
 from trustfold_streams.cli.worker import worker
 
@@ -123,7 +125,9 @@ for command in (
     topics,
     worker,
     archive,
+    sql,
     backtest,
+    whatif,
     medians,
     self_play,
     synapse,
