@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self
 
 import duckdb
 
-from trustfold_projections.analysis import as_of
+from trustfold_projections.analysis import as_of, views
 from trustfold_projections.analysis.records import facts_of_event, facts_of_trace, medians_of
 from trustfold_projections.analysis.verify import Report, verify
 from trustfold_projections.archive.duck import in_memory
@@ -143,6 +143,11 @@ class ArchiveStore:
             if any(one.rollback_id == rollback_id for one in rollbacks):
                 return subject_from_key(key)
         raise UnknownNameError(f"no rollback in force is named {rollback_id!r}")
+
+    def attach_views(self) -> duckdb.DuckDBPyConnection:
+        """A connection with every view of `analysis.views`, over files that cannot go meanwhile."""
+        views.attach(self._connection, self.archive.folder)
+        return self._connection
 
     # ---- what only the log itself can do -------------------------------------------------------
 

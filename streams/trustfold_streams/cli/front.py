@@ -17,6 +17,7 @@ from trustfold_streams.cli.dead_letters import dead_letters
 from trustfold_streams.cli.decide import decide
 from trustfold_streams.cli.effect import effect
 from trustfold_streams.cli.explain import explain
+from trustfold_streams.cli.export import export
 from trustfold_streams.cli.impact import impact
 from trustfold_streams.cli.ingest import ingest
 from trustfold_streams.cli.medians import medians
@@ -129,6 +130,7 @@ for command in (
     backtest,
     whatif,
     medians,
+    export,
     self_play,
     synapse,
     reward,

@@ -1,4 +1,4 @@
--- weight_of(moment_us, relative_to_us): g(moment) / g(relative_to), from exact integers, as a double.
+-- weight_of(moment_us, relative_to_us): g(moment) / g(relative_to), a double from exact integers.
 CREATE OR REPLACE MACRO era_of(moment_us) AS
     ((greatest(moment_us, 1577836800000000) - 1577836800000000) // 2592000000000)::INTEGER;
 CREATE OR REPLACE MACRO in_era(moment_us) AS

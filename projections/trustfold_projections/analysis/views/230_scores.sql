@@ -1,0 +1,23 @@
+-- scores: every subject's score as of the moment the archive has settled up to, read at it.
+-- scope: scope of the subject
+-- tool: tool of the subject; runtime for whole traces by outcome
+-- effect: effect class of the subject
+-- subject: key of the subject, the JSON array of the three
+-- tool_success: 0 to 1, self-play included
+-- human_approval_rate: 0 to 1; 0.5 where nobody was asked
+-- cost_efficiency: 0 to 1; 0.5 where the cost is not known
+-- constitution_clean: 0 to 1
+-- undo_rate: 0 to 1
+-- raw_score: 0 to 1, before freshness
+-- freshness: 0 to 1, halved per 30 days since last_updated
+-- score: raw_score times freshness, read at the moment
+-- n_samples: traces counted
+-- effective_samples: the same, each halved per 30 days of age
+-- effective_grants: traces with a human's answer times the share granted, halved likewise
+-- human_coverage: share of the samples that a human decided on, by weight
+-- last_updated: the last clean trace, UTC
+-- last_bad_at: the last denial, undo, violation or exclusion, UTC
+-- last_grant_at: the last human grant that names it, UTC
+-- version: entries recorded
+-- rollbacks: rollbacks in force
+CREATE OR REPLACE VIEW scores AS SELECT * FROM scores_as_of(getvariable('settled'));
