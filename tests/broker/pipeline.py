@@ -104,7 +104,7 @@ async def create(settings: KafkaSettings, inputs: Mapping[InputTopic, int] | Non
 async def working(settings: KafkaSettings, *, history: bool = True) -> AsyncGenerator[Worker]:
     """A worker in this process; it leaves in order, and what failed in it fails the test."""
     # As often as the workers of worker_process: a test waits for several rounds of it.
-    with patch.object(product, "PROGRESS_SECONDS", 0.2):
+    with patch.object(product, "PROGRESS_SECONDS", 0.1):
         worker = Worker(settings, history=history)
         await worker.start()
         running = asyncio.create_task(worker.run())

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.broker.command_process import WorkerCommand, command
-from tests.broker.pipeline import create, publish, settings_for, story
+from tests.broker.command_process import BIN, WorkerCommand, command
+from tests.broker.pipeline import create, plain_producer, publish, settings_for, story
 from tests.broker.processes import until
 from tests.broker.running import Running
 from tests.embedded.documents import event
@@ -23,6 +23,7 @@ from trustfold_schemas.events import SelfPlayCompletedEvent
 from trustfold_schemas.facts import OWNER, Fact
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
+from trustfold_streams.agents.rebuild import CHANGELOG
 from trustfold_streams.agents.synapse import SynapseRecord
 from trustfold_streams.agents.watch import WatchRecord
 from trustfold_streams.clock import SystemClock
@@ -149,6 +150,35 @@ async def test_the_table_is_restored_from_its_changelog(
         await publish(settings, plays(0, 31))  # 30 of them again
         await counted(settings, 31)
         assert two.end(signal.SIGTERM) == 0
+    assert await on_the_topic(settings) == await by_the_law(settings)
+
+
+@story
+async def test_weights_are_made_anew_from_the_facts(
+    settings: KafkaSettings, tmp_path: Path
+) -> None:
+    """A changelog with an old row gives wrong weights; --rebuild-synapse gives the law's."""
+    await create(settings)
+    with command(settings, tmp_path / "one") as one:
+        await publish(settings, plays(0, 30))
+        await counted(settings, 30)
+        refused = WorkerCommand(
+            settings,
+            tmp_path / "refused",
+            ["--rebuild-synapse"],
+            [str(BIN / "trustfold"), "worker"],
+        )
+        assert refused.wait() == 2
+        assert "stop every worker" in refused.said()
+        assert one.end(signal.SIGTERM) == 0
+    changelog = await records(settings, CHANGELOG)
+    first = {record.key: record for record in reversed(changelog)}
+    async with plain_producer(settings) as producer:
+        for old in first.values():
+            await producer.send_and_wait(old.topic, old.value, old.key, partition=old.partition)
+    with command(settings, tmp_path / "two", "--rebuild-synapse"):
+        await publish(settings, plays(30, 40))
+        await counted(settings, 40)
     assert await on_the_topic(settings) == await by_the_law(settings)
 
 

@@ -44,7 +44,7 @@ class Orders(Struct):
     settings: KafkaSettings
     history: bool = True
     traps: list[Trap] = []
-    progress_seconds: float = 0.2
+    progress_seconds: float = 0.1
 
 
 class Traps:

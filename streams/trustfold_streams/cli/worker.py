@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 
 import click
@@ -11,6 +12,8 @@ from trustfold_streams.cli.options import Settings, store_option
 from trustfold_streams.kafka import settings as kafka
 from trustfold_streams.kafka.errors import StreamsExtraError, UnsafeTopicsError
 from trustfold_streams.kafka.topics import check
+
+log = logging.getLogger("trustfold.worker")
 
 
 @click.command()
@@ -36,6 +39,11 @@ from trustfold_streams.kafka.topics import check
     help="Serve http://127.0.0.1:N/metrics and /health (default: 9464 if it is free; 0: none).",
 )
 @click.option("--no-agents", is_flag=True, help="Only the ledger: no synapse weights, no watch.")
+@click.option(
+    "--rebuild-synapse",
+    is_flag=True,
+    help="First make the synapse weights anew from the facts; no other worker may be running.",
+)
 @click.option("--json-logs", is_flag=True, help="Log one JSON object a line.")
 @click.pass_obj
 def worker(
@@ -44,6 +52,7 @@ def worker(
     slot: str | None,
     metrics_port: int | None,
     no_agents: bool,
+    rebuild_synapse: bool,
     json_logs: bool,
 ) -> int:
     """Work on the pipeline at `--store kafka://HOST:PORT` until SIGTERM or SIGINT.
@@ -74,5 +83,11 @@ def worker(
             + "\n`trustfold topics check` says the same, `topics create` makes what is missing"
         )
     set_up_logs(as_json=json_logs)
+    if rebuild_synapse:
+        from trustfold_streams.agents import rebuild
+        from trustfold_streams.app import AGENTS
+
+        count = asyncio.run(rebuild.rebuild_synapse(broker, broker.topic(AGENTS), history=history))
+        log.info("the synapse weights of %s contexts were made anew", count)
     options = Options(history=history, agents=not no_agents, metrics_port=metrics_port)
     return run_app(build_app(broker, options))

@@ -115,6 +115,16 @@ class Admin:
             [ConfigResource(ConfigResourceType.BROKER, str(node)) for node in nodes]
         )
 
+    async def members(self, group: str) -> int:
+        """How many consumers a group has; 0 if nobody knows it."""
+        from aiokafka.errors import GroupIdNotFoundError, for_code
+
+        [answer] = await self._client.describe_consumer_groups([group])
+        [(code, _, _, _, _, members, *_)] = answer.groups
+        if code and for_code(code) is not GroupIdNotFoundError:
+            raise BrokerRefusedError(f"the group {group}: {for_code(code).__name__}")
+        return len(members)
+
     async def _configs(self, resources: Sequence[Any]) -> dict[str, dict[str, str]]:
         from aiokafka.errors import for_code
 
