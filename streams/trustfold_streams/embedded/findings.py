@@ -42,6 +42,7 @@ class Report(Struct, kw_only=True):
     subjects: int = 0
     traces: int = 0
     thresholds: int = 0
+    decisions: int = 0
     dead_letters: int = 0
     head: str = rows.GENESIS.hex()
     anchor: str | None = None

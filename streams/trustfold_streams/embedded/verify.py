@@ -54,8 +54,8 @@ def verify(
         derivation.finish()
         _check_table(connection, subjects, report)
         _check_thresholds(connection, report)
-        _check_dead_letters(connection, event_ids, report)
         _check_decisions(connection, report)
+        _check_dead_letters(connection, event_ids, report)
     return report
 
 
@@ -214,6 +214,7 @@ def _check_decisions(connection: sqlite3.Connection, report: Report) -> None:
     """Every decision stands as it was recorded, behind the one before it."""
     try:
         for decision_id, sound in decisions.chain_of(connection):
+            report.decisions += 1
             if not sound:
                 words = "the chain breaks here: the decision or one before it differs"
                 report.found("decisions", f"decision {decision_id}", words)
