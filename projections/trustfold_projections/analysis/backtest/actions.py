@@ -55,11 +55,12 @@ class PastAction(Struct, frozen=True, gc=False, kw_only=True):
         return self.failed or self.preventable
 
 
-class _Said(Struct, frozen=True, gc=False):
+class Said(Struct, frozen=True, gc=False):
     """One human's answer or undo, or an exclusion, and the steps and subjects that it names."""
 
     says: str
     recorded: int
+    event_id: str
     step_ids: tuple[str, ...] | None = None
     subjects: tuple[Subject, ...] | None = None
 
@@ -80,7 +81,7 @@ def actions_of(state: TraceState, facts: Sequence[Fact]) -> Iterator[PastAction]
         return
     close = state.close
     violations = () if close is None else close.violations
-    said = list(_said(state.scope, facts))
+    said = list(said_of(state.scope, facts))
     first = _first_known(facts)
     alone = len(state.subjects) == 1
     for step_id, known in state.steps.items():
@@ -120,7 +121,7 @@ def _first_known(facts: Iterable[Fact]) -> dict[str, int]:
     return first
 
 
-def _said(scope: str, facts: Iterable[Fact]) -> Iterator[_Said]:
+def said_of(scope: str, facts: Iterable[Fact]) -> Iterator[Said]:
     """What humans said of a trace, as far as its publisher may speak of the trace's scope."""
     for fact in facts:
         event = fact.event
@@ -129,12 +130,14 @@ def _said(scope: str, facts: Iterable[Fact]) -> Iterator[_Said]:
         if isinstance(event, ApprovalDecidedEvent):
             data = event.data
             if data.decided_by.kind == "human" and data.decision != "expired":
-                yield _Said(data.decision, fact.recorded, data.step_ids, data.subjects)
+                yield Said(data.decision, fact.recorded, event.id, data.step_ids, data.subjects)
         elif isinstance(event, UndoExecutedEvent):
             if event.data.by.kind == "human":
-                yield _Said("undone", fact.recorded, event.data.step_ids, event.data.subjects)
+                yield Said(
+                    "undone", fact.recorded, event.id, event.data.step_ids, event.data.subjects
+                )
         elif isinstance(event, TraceExcludedEvent):
-            yield _Said("excluded", fact.recorded)
+            yield Said("excluded", fact.recorded, event.id)
 
 
 def _violated(violations: Iterable[Violation], step_id: str, state: TraceState) -> bool:
