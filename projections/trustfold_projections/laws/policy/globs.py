@@ -69,4 +69,9 @@ class GlobIndex(Generic[T]):
 
     def best(self, text: str) -> T | None:
         """The thing whose glob rules, or None."""
-        return next(self.matching(text), None)
+        # As `matching` goes, but without a generator: every first question of an effect comes here.
+        for length in self._lengths:
+            for glob, thing in self._by_prefix.get(text[:length], ()):
+                if length <= len(text) and (glob is None or matches(glob, text)):
+                    return thing
+        return None

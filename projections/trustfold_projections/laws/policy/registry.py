@@ -148,7 +148,7 @@ class Policy:
     def _ruling(self, effect: str) -> Ruling:
         """One ruling serves all effects that the same globs match."""
         declared = self._declared.best(effect)
-        matching = tuple(self._set.matching(effect))
+        matching = tuple(self._set.matching(effect)) if self._all_set else ()
         key = (-1 if declared is None else declared, *matching)
         known = self._rulings.get(key)
         if known is None:
