@@ -105,9 +105,10 @@ def _claims(where: str, line: Line, table: pa.Table) -> Iterator[Problem]:
 def _taken_over(manifest: Manifest, line: Line) -> Iterator[Line]:
     """The lines whose rows a merge took over, also by way of other merges."""
     for name in line.replaces:
-        old = manifest.retired[name]
-        yield old
-        yield from _taken_over(manifest, old)
+        old = manifest.retired.get(name)
+        if old is not None:  # that a merge names what never was, the manifest's problems say
+            yield old
+            yield from _taken_over(manifest, old)
 
 
 def _between(table: pa.Table, start: int, end: int) -> pa.Table:
