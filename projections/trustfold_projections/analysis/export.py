@@ -52,7 +52,7 @@ SCHEMA: Final = pa.schema(
         _column("status", pa.string(), "ok, error or not_executed"),
         _column("error", pa.string(), "code of the error", null=True),
         _column("success", pa.bool_(), "status is ok; NULL where it was not executed", null=True),
-        _column("granted", pa.bool_(), "by a human, and denied by none; NULL: not asked", null=True),
+        _column("granted", pa.bool_(), "by a human, denied by none; NULL: not asked", null=True),
         _column("undone", pa.bool_(), "a human undid it; NULL: it was not executed", null=True),
         _column("laws", _LAWS, "laws that it broke, or its trace by no step that is named"),
         _column("cost_usd_micro", pa.int64(), "cost of the whole trace, micro-USD", null=True),
