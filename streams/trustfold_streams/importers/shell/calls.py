@@ -24,6 +24,8 @@ PROJECT_BINS = frozenset({"node_modules/.bin", ".venv/bin", "venv/bin"})
 """Programs that a project installs for itself; what lies there is the project's."""
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 _NETWORK_FILE = re.compile(r"/dev/(?:tcp|udp)/")
+_SETTING = frozenset({"read", "printf", "getopts", "unset"})
+"""Builtins that set the variables they name."""
 _INDEXED = frozenset({"printf", "read", "test", "[", "wait", "unset", "let", "getopts"})
 
 
@@ -81,6 +83,8 @@ class Call:
             self._shell(rest, script)
         elif name == "eval":
             self._eval(rest)
+        elif name == "watch":
+            self._watch(rest)
         elif two in table.wrapper:
             self._wrapped(table.wrapper[two], rest[1:])
         elif name in table.wrapper:
@@ -91,11 +95,11 @@ class Call:
         elif name == "find":
             self._find(rest)
         elif name in ("sed", "gsed"):
-            self._add_files(*scripts.sed(rest))
+            self._add_files(*scripts.sed([*rest, Word(None)] if self._appends else rest))
         elif name in ("awk", "gawk", "mawk", "nawk"):
             self._add_files(*scripts.awk(rest))
         else:
-            self._by_rule(re.sub(r"^pip[\d.]*$", "pip", name), rest)
+            self._by_rule(re.sub(r"^pip[\d.]*$", "pip", name), _undashed(name, rest))
 
     def _program(self, word: Word) -> str | None:
         """The name to look up; None if that settled it."""
@@ -123,6 +127,8 @@ class Call:
             for one in words
         ):
             return self._reading.add(UNKNOWN)
+        if name in _SETTING and any(steers(one.text or "", " ") for one in words):
+            self._reading.add("run")
         known = [*words, Word(None)] if self._appends else list(words)
         found = class_by_rule(rule, known, self._where)
         for one in found:
@@ -165,7 +171,7 @@ class Call:
         code = scripts.shell_code(words)
         if code.looks:
             return None
-        if code.text is not None and not (self._appends and "{}" in code.text):
+        if code.text is not None:
             return self._reading.nested(code.text, away=self._away)
         if code.from_input and script is not None:
             return self._reading.nested(script, away=self._away)
@@ -179,6 +185,13 @@ class Call:
             return self._reading.add("run")
         line = " ".join(text for text in texts if text is not None)
         return self._reading.nested(line, away=self._away, same_shell=True)
+
+    def _watch(self, words: Sequence[Word]) -> None:
+        """It hands its words to a shell, joined: they are code."""
+        found = scripts.unwrap(programs().wrapper["watch"], words)
+        if found.refused is not None:
+            return self._reading.add(found.refused)
+        return self._eval(found.words)
 
     def _interpreter(
         self, name: str, table: Interpreter, words: Sequence[Word], script: str | None
@@ -238,7 +251,7 @@ class Call:
 
     def _find(self, words: Sequence[Word]) -> None:
         found = scripts.find(words)
-        self._reading.add(found.name)
+        self._reading.add("run" if self._appends else found.name)
         inside = (
             not self._is_away
             and not self._appends
@@ -260,15 +273,43 @@ class Call:
             )
 
 
+def _undashed(name: str, words: Sequence[Word]) -> Sequence[Word]:
+    """The words of tar in their newer form: its first one may be options without a dash."""
+    first = words[0].text if words and name == "tar" else None
+    if first is None or not re.fullmatch(r"[A-Za-z]+", first):
+        return words
+    return [literal(f"-{first}"), *words[1:]]
+
+
 def _input_of(node: Node) -> str | None:
-    """What a here-document or here-string hands to a command, if nothing in it is expanded."""
+    """What a here-document or here-string hands to a command, if it is all that does.
+
+    None where something in it is expanded or escaped, or another redirection has the last word.
+    """
     holder = node.parent if node.parent and node.parent.type == "redirected_statement" else node
-    for child in (*holder.children, *node.children):
-        if child.type == "herestring_redirect":
-            return word_of(child.named_children[-1]).text
-        if child.type == "heredoc_redirect":
-            body = next((one for one in child.children if one.type == "heredoc_body"), None)
-            if body is None or any(one.type != "heredoc_content" for one in body.named_children):
-                return None
-            return source_of(body)
-    return None
+    inputs = [one for one in (*holder.children, *node.children) if _is_input(one)]
+    inputs += [child for one in inputs for child in one.children if _is_input(child)]
+    if len({one.id for one in inputs}) != 1:
+        return None
+    only = inputs[0]
+    if any(one.type == "file_descriptor" for one in only.children):
+        return None
+    if only.type == "herestring_redirect":
+        return word_of(only.named_children[-1]).text
+    start = next((one for one in only.children if one.type == "heredoc_start"), None)
+    body = next((one for one in only.children if one.type == "heredoc_body"), None)
+    if start is None or body is None:
+        return None
+    if any(one.type != "heredoc_content" for one in body.named_children):
+        return None
+    text = source_of(body)
+    is_quoted = source_of(start)[:1] in "'\"\\"
+    return text if is_quoted or "\\" not in text else None
+
+
+def _is_input(node: Node) -> bool:
+    if node.type in ("heredoc_redirect", "herestring_redirect"):
+        return True
+    return node.type == "file_redirect" and any(
+        source_of(one).startswith("<") for one in node.children if not one.is_named
+    )

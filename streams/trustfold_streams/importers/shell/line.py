@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from trustfold_streams.importers.places import Places
+from trustfold_streams.importers.shell.words import source_of
 from trustfold_streams.importers.table_rows import classes, programs
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ DEPTH_MAX = 12
 LEAST = "read"
 UNKNOWN = "unknown"
 _NETWORK = frozenset({"net_read", "net_write", "remote"})
-_CODE_IN_INDEX = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL)
-"""An index is evaluated even where it stands in quotes: `test -v 'a[$(rm x)]'` runs rm."""
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^=]*\])?\+?=(.*)", re.ASCII | re.DOTALL)
+_COMPARES = re.compile(r"\s-(?:eq|ne|lt|le|gt|ge|v)\b|\[\s*-v\b")
+_CODE = re.compile(r"[\[$`]")
+_ESCAPED_CODE = re.compile(r"\\[\[$`]")
 
 _TRANSPARENT = frozenset(
     {
@@ -42,7 +45,7 @@ _TRANSPARENT = frozenset(
         *("parenthesized_expression", "subscript", "array", "regex", "test_operator"),
         *("heredoc_redirect", "heredoc_start", "heredoc_body", "heredoc_content", "heredoc_end"),
         *("herestring_redirect", "file_descriptor", "brace_expression"),
-        *("test_command", "variable_assignments"),
+        *("test_command", "variable_assignments", "declaration_command", "unset_command"),
     }
 )
 
@@ -63,6 +66,8 @@ class Reading:
         self.went_away = False
         self.fetched = False
         self.given = False
+        self.calculates = False
+        self.hides_code = False
         self._rank = 0
 
     def add(self, name: str) -> None:
@@ -73,6 +78,8 @@ class Reading:
     @property
     def name(self) -> str:
         """The class of the line; code from outside it, where something is fetched, is the worst."""
+        if self.calculates and self.hides_code:
+            return UNKNOWN
         fed = ranks()["download_run"] if self.fetched and self.given else 0
         return list(ranks())[max(self._rank, fed)]
 
@@ -88,6 +95,8 @@ class Reading:
         self._rank = max(self._rank, inner._rank)
         self.fetched |= inner.fetched
         self.given |= inner.given
+        self.calculates |= inner.calculates
+        self.hides_code |= inner.hides_code
         self.went_away |= same_shell and inner.went_away
         return None
 
@@ -167,22 +176,53 @@ def _walk(root: Node, reading: Reading) -> None:
             case "file_redirect":
                 call.count_redirect(node)
             case "variable_assignment":
-                _assignment(node, reading)
-            case "declaration_command" | "unset_command":
-                _indices(node, reading)
+                _assigned(source_of(node), reading)
+            case "for_statement":
+                name = node.child_by_field_name("variable")
+                _assigned("" if name is None else f"{source_of(name)}= ", reading)
+            case "expansion":
+                _assigned(source_of(node).lstrip("${").replace(":=", "=", 1), reading)
             case _ if node.type not in _TRANSPARENT:
                 reading.add(UNKNOWN)
-            case "test_command" | "arithmetic_expansion":
-                _indices(node, reading)
             case _:
                 pass
+        reading.calculates |= _calculates(node)
+        reading.hides_code |= _hides_code(node)
 
 
-def _assignment(node: Node, reading: Reading) -> None:
-    assert node.text is not None
-    name, _, value = node.text.decode().partition("=")
-    if steers(name.removesuffix("+"), value.strip("\"'")):
+def _assigned(source: str, reading: Reading) -> None:
+    match = _ASSIGNED.match(source)
+    if match is not None and steers(match[1], match[2].strip("\"'")):
         reading.add("run")
+
+
+def _calculates(node: Node) -> bool:
+    """Whether bash takes text for a calculation here; an index in it may hold code, even quoted.
+
+    `x='a[$(rm y)]'; echo $((x))` runs rm.
+    """
+    match node.type:
+        case "arithmetic_expansion" | "subscript" | "c_style_for_statement":
+            return True
+        case "declaration_command" | "unset_command":
+            return True
+        case "compound_statement":
+            return source_of(node).startswith("((")
+        case "test_command":
+            return _COMPARES.search(source_of(node)) is not None
+        case _:
+            return False
+
+
+def _hides_code(node: Node) -> bool:
+    """Whether a quoted or escaped text holds what would be code in a calculation."""
+    match node.type:
+        case "raw_string":
+            return _CODE.search(source_of(node)) is not None
+        case "word" | "string":
+            return _ESCAPED_CODE.search(source_of(node)) is not None
+        case _:
+            return False
 
 
 def steers(name: str, value: str) -> bool:
@@ -193,9 +233,3 @@ def steers(name: str, value: str) -> bool:
     if not (name in known.steering or name.startswith(known.prefixes)):
         return False
     return not (value in known.off and name.endswith(("PAGER", "EDITOR")))
-
-
-def _indices(node: Node, reading: Reading) -> None:
-    assert node.text is not None
-    if b"'" in node.text and _CODE_IN_INDEX.search(node.text.decode()):
-        reading.add(UNKNOWN)

@@ -47,7 +47,10 @@ def class_by_rule(rule: Rule, words: list[Word], where: Where) -> list[str]:
     rest = [*words[:at], *words[at + used :]]
     plain = _without_texts((*rule.texts, *sub.texts), rest)
     base = _changed_base(rule, sub, base, plain)
-    made = [base, *_raised(rule, sub, plain)]
+    made = [base, *_raised(rule, sub, plain), *_targets(rule, plain)]
+    if base == "net_read" and rule.words == "text" and not rule.subs:
+        # What the line does not say may be anything that was read before.
+        made += ["net_write" for one in plain if one.text is None or one.text.startswith("@")]
     if any(one.text is not None and "::" in one.text for one in plain) and rule.subs:
         made.append("run")  # git's `ext::sh -c ...` is a remote that runs
     return [*made, *_placed(rule, sub, max(made, key=ranks().__getitem__), plain, where)]
@@ -90,6 +93,21 @@ def _sub_command(rule: Rule, words: Sequence[Word]) -> tuple[str, int]:
     if not words:
         return rule.bare or rule.base, 0
     return rule.base, 0
+
+
+def _targets(rule: Rule, words: Sequence[Word]) -> list[str]:
+    """All the tasks of a call of make, and variables that change what they run."""
+    if not rule.tasks:
+        return []
+    made: list[str] = []
+    for one in words:
+        text = one.text
+        if text is None or ("=" in text and not text.startswith("-")):
+            made.append("run")
+        elif not rule.subs and not text.startswith("-"):
+            task = _task(rule, [text])
+            made.append("run" if task is None else task[0])
+    return made
 
 
 def _task(rule: Rule, texts: Sequence[str]) -> tuple[str, int] | None:

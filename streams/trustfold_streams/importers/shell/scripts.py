@@ -12,14 +12,17 @@ from trustfold_streams.importers.table_rows import Wrapper
 SCRIPT_MAX = 4_000
 """Characters of a script that is read; a longer one may do anything."""
 
-_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:\\.|[^/\\\n])*/I?)"
+_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:\\.|\[(?!\^?\])[^\]\[\\\n/]*\]|[^/\\\n\[])*/I?)"
+_PATTERN = r"(?:\\.|\[(?!\^?\])(?:(?!\1)[^\]\[\\\n])*\]|(?!\1)[^\\\n\[])*"
+"""A pattern up to its delimiter. In brackets the delimiter is a letter like any other, so brackets
+that hold one, or hold more brackets, are not read at all."""
 _SED = re.compile(
     rf"(?:[\s;]*(?:{_ADDRESS}(?:\s*,\s*(?:[+~]?\d+|{_ADDRESS}))?\s*!?\s*)?"
-    r"(?:[pdqDlnNgGhHxPz=]|q\d+|s([/|#,@!:%~^])(?:\\.|(?!\1)[^\\\n])*\1(?:\\.|(?!\1)[^\\])*\1[gpIi\d]*"
+    rf"(?:[pdqDlnNgGhHxPz=]|q\d+|s([/|#,@!:%~^]){_PATTERN}\1(?:\\.|(?!\1)[^\\])*\1[gpIi\d]*"
     r"|y/(?:\\.|[^/\\])*/(?:\\.|[^/\\])*/)\s*(?=;|\n|$))*[\s;]*"
 )
 """Sed scripts that only print and replace: no `w` (writes), no `e` (runs), no `r`."""
-_AWK_RUNS = re.compile(r"system|\||getline|@|print[^;}\n]*>|close|fflush|extension|ENVIRON")
+_AWK_RUNS = re.compile(r"system|\||getline|@|print.*>|close|fflush|extension", re.DOTALL)
 
 
 class Code(NamedTuple):
@@ -62,6 +65,8 @@ def runs_text(word: Word) -> bool:
 
 def sed(words: Sequence[Word]) -> tuple[str, Sequence[Word]]:
     """The class of a call of sed, and its files."""
+    if any(one.text is None and one.may_be_option for one in words):
+        return "run", []
     given: list[Word] = []
     files: list[Word] = []
     writes = scripted = False
@@ -182,7 +187,7 @@ class Unwrapped(NamedTuple):
 def unwrap(wrapper: Wrapper, words: Sequence[Word]) -> Unwrapped:
     """Skip a wrapper's own words."""
     at, elsewhere = 0, False
-    inserts = False
+    inserted: str | None = None
     while at < len(words):
         text = words[at].text
         if text is None:
@@ -194,18 +199,28 @@ def unwrap(wrapper: Wrapper, words: Sequence[Word]) -> Unwrapped:
             break
         if text in wrapper.looks:
             return Unwrapped(refused="read")
-        name = text.split("=", 1)[0]
+        name, _, value = text.partition("=")
         if name in wrapper.code:
             return Unwrapped(refused="run")
-        inserts |= text[:2] in wrapper.inserts or name in wrapper.inserts
-        elsewhere |= name in wrapper.folder
         takes = _takes(wrapper, text)
         if takes is None:
             return Unwrapped(refused="unknown")
+        elsewhere |= name in wrapper.folder
+        if name in wrapper.inserts or text[:2] in wrapper.inserts:
+            following = words[at + 1].text if takes == 2 and at + 1 < len(words) else None
+            inserted = following or value or text[2:] or "{}"
         at += takes
     if any(one.text is None for one in words[at : at + wrapper.operands]):
         return Unwrapped(refused="unknown")
-    return Unwrapped(words[at + wrapper.operands :], None, elsewhere)
+    rest = [_inserted(one, inserted) for one in words[at + wrapper.operands :]]
+    return Unwrapped(rest, None, elsewhere)
+
+
+def _inserted(word: Word, place: str | None) -> Word:
+    """A word into which input is put, at a place: only a run would tell it."""
+    if place is None or word.text is None or place not in word.text:
+        return word
+    return Word(None, word.text[: word.text.index(place)])
 
 
 def _takes(wrapper: Wrapper, text: str) -> int | None:
