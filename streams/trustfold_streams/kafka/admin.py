@@ -27,6 +27,7 @@ from trustfold_streams.kafka.extra import require_extra
 from trustfold_streams.kafka.settings import KafkaSettings
 
 REQUEST_TIMEOUT_MS = 10_000
+GROUP_ID_NOT_FOUND = 69
 SECONDS_MAX = 60.0
 """Bound of one visit, whatever the number of requests."""
 
@@ -117,11 +118,11 @@ class Admin:
 
     async def members(self, group: str) -> int:
         """How many consumers a group has; 0 if nobody knows it."""
-        from aiokafka.errors import GroupIdNotFoundError, for_code
+        from aiokafka.errors import for_code
 
         [answer] = await self._client.describe_consumer_groups([group])
         [(code, _, _, _, _, members, *_)] = answer.groups
-        if code and for_code(code) is not GroupIdNotFoundError:
+        if code not in (0, GROUP_ID_NOT_FOUND):
             raise BrokerRefusedError(f"the group {group}: {for_code(code).__name__}")
         return len(members)
 
