@@ -18,7 +18,7 @@ from trustfold_schemas.receipts import Document
 from trustfold_schemas.subject import Subject
 from trustfold_streams.cli.lines import Source
 from trustfold_streams.clock import SystemClock
-from trustfold_streams.kafka import admin, publisher
+from trustfold_streams.kafka import admin, publisher, visit
 
 pytestmark = pytest.mark.broker
 
@@ -102,6 +102,7 @@ def test_without_a_worker_scores_are_refused(
     idle: Pipeline, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit 3 for all that rests on the table; the topics can be written and looked at."""
+    monkeypatch.setattr(visit, "SIGN_SECONDS_MAX", 0.0)
     configure(monkeypatch, idle)
     store = ("--store", idle.store)
     for words in (

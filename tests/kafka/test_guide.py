@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from trustfold_schemas.facts import Role
+from trustfold_streams.cli.worker import worker
 from trustfold_streams.kafka.security import Security
 from trustfold_streams.kafka.settings import (
     INPUT_TOPICS,
@@ -30,6 +32,30 @@ def topics_of(principal: str, operation: str) -> set[str]:
         if f"User:{principal} " in allowed and f"--operation {operation} " in allowed
         for topic in names.split()
     }
+
+
+def test_the_recipe_of_acls_is_shell() -> None:
+    """Run with a stand-in for kafka-acls.sh it asks for what the loops say, topic by topic."""
+    (block,) = re.findall(r"^```sh\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    stand_in = 'set -eu\nACLS() { printf "%s\\n" "$*"; }\n'
+    done = subprocess.run(
+        ["bash", "-c", stand_in + block], capture_output=True, text=True, check=True
+    )
+    asked = [line.split() for line in done.stdout.splitlines()]
+    assert all(words[0] == "--add" and "--allow-principal" in words for words in asked)
+    writes = {
+        words[words.index("--topic") + 1]
+        for words in asked
+        if "User:human" in words and "Write" in words
+    }
+    assert writes == {"trustfold.approval", "trustfold.undo"}
+
+
+def test_every_option_of_a_worker_is_told() -> None:
+    """In the table of options."""
+    for option in worker.params:
+        name = option.opts[0]
+        assert f"`{name}" in GUIDE or name == "--store", name
 
 
 def test_every_topic_is_told() -> None:

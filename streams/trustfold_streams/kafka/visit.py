@@ -26,6 +26,9 @@ from trustfold_streams.kafka.table import TableReader
 
 FRESH_SECONDS_MAX = 20.0
 """So long a reader waits for a table that a living worker is about to call complete."""
+SIGN_SECONDS_MAX = 8.0
+"""So long it waits for any word of a worker: one that lives speaks every 5 seconds, and one that
+was started in the line before takes its time."""
 SHOWN_SECONDS_MAX = 60.0
 """So long a call waits for what it published to show in the table."""
 LOAD_SECONDS_MAX = 300.0
@@ -66,8 +69,8 @@ class Visit:
             table = self._table = TableReader(self.settings, self.clock)
             async with asyncio.timeout(LOAD_SECONDS_MAX):
                 await table.start()
-        until = time.monotonic() + FRESH_SECONDS_MAX
-        while time.monotonic() < until and alive(table, self.clock):
+        began = time.monotonic()
+        while time.monotonic() < began + _patience(alive(table, self.clock)):
             with contextlib.suppress(StaleTableError):
                 table.refuse_if_stale()
                 break
@@ -100,13 +103,13 @@ class Visit:
 
     async def complete(self) -> None:
         """Raise StaleTableError unless what the stages hold is complete as of the last minute."""
-        until = time.monotonic() + FRESH_SECONDS_MAX
+        began = time.monotonic()
         while True:
             found = await self.standing()
             with contextlib.suppress(StaleTableError):
                 found.table.refuse_if_stale()
                 return
-            if time.monotonic() > until or not found.alive:
+            if time.monotonic() > began + _patience(found.alive):
                 found.table.refuse_if_stale()
                 return
             await asyncio.sleep(LOOK_SECONDS)
@@ -141,6 +144,10 @@ class Visit:
             await publisher.__aenter__()
             self._publishers[stamp.role] = publisher
         return publisher
+
+
+def _patience(worker_lives: bool) -> float:
+    return FRESH_SECONDS_MAX if worker_lives else SIGN_SECONDS_MAX
 
 
 def rollbacks_of(state: State) -> set[str]:
