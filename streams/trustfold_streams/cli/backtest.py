@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from trustfold_streams.archiver.extra import require_extra
 from trustfold_streams.cli.fact_sources import open_facts
 from trustfold_streams.cli.options import Settings, json_option, store_option
 from trustfold_streams.cli.output import console, plain, print_json, say, table
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 IMPORTED = (
     "most of this log was recorded more than a day after it happened, as an import is: "
     "--as-happened judges it as if it had been recorded at the time"
+)
+
+SEQUENTIAL = (
+    "so large an archive is judged as columns, without `elapsed/1`, which is computed one event "
+    "after the other"
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -92,27 +99,21 @@ def backtest(
     declarations, revocations and spot checks are left out, and a step's own word on its
     reversibility is taken.
     """
-    with open_facts(settings) as facts:
-        from trustfold_projections.analysis.backtest import rules
-        from trustfold_projections.analysis.backtest.history import imported, read_history
-        from trustfold_projections.analysis.backtest.run import backtest as run
+    require_extra()
+    from trustfold_projections.analysis.backtest import rules
 
-        if plot is not None:
-            from trustfold_projections.analysis.plots import require_plots
+    if plot is not None:
+        from trustfold_projections.analysis.plots import require_plots
 
-            require_plots()
-        trusts = [
-            rules.Trust(
-                "trustfold" if score is None else f"trustfold {score / 1_000_000:g}",
-                rules.thresholds_with(score, min_samples, min_grants, min_approval_rate),
-            )
-            for score in dict.fromkeys(min_scores or (None,))
-        ]
-        compared: Sequence[Policy] = rules.policies(trusts, in_a_row)
-        history = read_history(facts, as_happened=as_happened)
-        tallies = run(history, compared)
-    if not as_happened and imported(history):
-        say(IMPORTED, err=True)
+        require_plots()
+    trusts = [
+        rules.Trust(
+            "trustfold" if score is None else f"trustfold {score / 1_000_000:g}",
+            rules.thresholds_with(score, min_samples, min_grants, min_approval_rate),
+        )
+        for score in dict.fromkeys(min_scores or (None,))
+    ]
+    tallies = _judged(settings, rules.policies(trusts, in_a_row), as_happened=as_happened)
     _write(tallies, csv, parquet, plot)
     if as_json:
         for tally in tallies:
@@ -120,6 +121,37 @@ def backtest(
         return 0
     _print(tallies, by_scope=by_scope)
     return 0
+
+
+def _judged(
+    settings: Settings, compared: Sequence[Policy], *, as_happened: bool
+) -> Sequence[Tally]:
+    if settings.on_archive and not as_happened:
+        made = _judged_as_columns(settings, compared)
+        if made is not None:
+            return made
+    from trustfold_projections.analysis.backtest.history import imported, read_history
+    from trustfold_projections.analysis.backtest.run import backtest as run
+
+    with open_facts(settings) as facts:
+        history = read_history(facts, as_happened=as_happened)
+    if not as_happened and imported(history):
+        say(IMPORTED, err=True)
+    return run(history, compared)
+
+
+def _judged_as_columns(settings: Settings, compared: Sequence[Policy]) -> Sequence[Tally] | None:
+    """The counts of an archive that is large enough, else None."""
+    from trustfold_projections.analysis.backtest.archived import backtest_archive, is_large
+    from trustfold_projections.analysis.backtest.rules import Elapsed
+    from trustfold_projections.archive.duck import in_memory
+
+    with settings.open_archive() as store, contextlib.closing(in_memory()) as connection:
+        if not is_large(store.archive):
+            return None
+        say(SEQUENTIAL, err=True)
+        quick = [policy for policy in compared if not isinstance(policy, Elapsed)]
+        return backtest_archive(connection, store.archive, quick)
 
 
 def _write(

@@ -7,7 +7,7 @@ key's facts are in memory beside the result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Protocol
 
 import msgspec
@@ -56,14 +56,15 @@ def read_history(source: FactSource, *, as_happened: bool = False) -> History:
     for fact in source.medians():
         if isinstance(fact.event, CostMedianEvent):
             medians.add(fact.event.data, int(fact.event.time) if as_happened else fact.recorded)
-    entries: dict[Subject, list[Entry]] = {}
+    entries: dict[Subject, list[tuple[int, int, Entry]]] = {}
     actions: dict[Subject, list[PastAction]] = {}
     for facts in source.by_key():
-        for entry in _correlated(_told_in_time(facts) if as_happened else facts, medians, actions):
-            entries.setdefault(entry.subject, []).append(entry)
+        told = _told_in_time(facts) if as_happened else facts
+        for position, entry in _correlated(told, medians, actions):
+            entries.setdefault(entry.subject, []).append((entry.recorded, position, entry))
     return {
         subject: SubjectHistory(
-            sorted(entries.get(subject, ()), key=attrgetter("recorded")),
+            [entry for *_, entry in sorted(entries.get(subject, ()), key=itemgetter(0, 1))],
             sorted(actions[subject], key=attrgetter("moment", "trace_id")),
         )
         for subject in sorted(actions)
@@ -82,15 +83,16 @@ def imported(history: History) -> bool:
 
 def _correlated(
     facts: Sequence[Fact], medians: MedianTable, actions: dict[Subject, list[PastAction]]
-) -> Iterator[Entry]:
-    """The entries of one key's facts; a trace's actions are added to `actions`."""
+) -> Iterator[tuple[int, Entry]]:
+    """The entries of one key's facts, each with its fact's position; actions go to `actions`."""
     state = new_state(key_of(facts[0].event))
     remembered: list[Fact] = []
     for fact in facts:
         outcome = correlate(state, fact, medians)
         if outcome.remembered:
             remembered.append(fact)
-        yield from outcome.entries
+        for entry in outcome.entries:
+            yield fact.position, entry
     if isinstance(state, TraceState):
         for action in actions_of(state, remembered):
             actions.setdefault(action.subject, []).append(action)

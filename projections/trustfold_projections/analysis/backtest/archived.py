@@ -1,0 +1,360 @@
+"""A large archive as columns for the fast path: entries from its ledger, actions from its facts.
+
+Most traces are one fact, their close, of which nobody ever spoke: DuckDB reads their steps. All
+others, with feedback, violations or steps told singly, go through the law of correlation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, Literal
+
+import duckdb
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from trustfold_projections.analysis.backtest.actions import PastAction, actions_of
+from trustfold_projections.analysis.backtest.columns import (
+    ASKED,
+    BANDS,
+    DENIED,
+    FAILED,
+    UNDONE,
+    VIOLATED,
+    ActionColumns,
+    EntryColumns,
+    band_of,
+    flags_of,
+)
+from trustfold_projections.analysis.backtest.fast import judged, tallied
+from trustfold_projections.analysis.backtest.history import History, SubjectHistory
+from trustfold_projections.analysis.backtest.reference import judge
+from trustfold_projections.analysis.backtest.rules import Policy
+from trustfold_projections.analysis.backtest.tally import Tally, with_totals
+from trustfold_projections.analysis.records import columns_of, list_of, medians_of
+from trustfold_projections.archive.opening import Archive
+from trustfold_projections.archive.rows import entry_of, fact_of
+from trustfold_projections.archive.schema import FACTS, LEDGER
+from trustfold_projections.laws.correlation import TraceState, correlate, new_state
+from trustfold_projections.laws.correlation.dispatch import Key
+from trustfold_projections.laws.correlation.outcome import FUTURE_MAX
+from trustfold_projections.laws.medians import MedianTable
+from trustfold_schemas.subject import Subject, subject_from_key
+
+BATCH: Final = 1 << 17
+"""Rows that DuckDB hands over at once."""
+RANGE: Final = 1 << 20
+"""Entries that are sorted at once, unless one subject has more."""
+
+_EXTRA: Final = pa.schema(
+    [
+        pa.field("number", pa.int32()),
+        pa.field("moment", pa.int64()),
+        pa.field("band", pa.int8()),
+        pa.field("flags", pa.int8()),
+    ]
+)
+_APART: Final = pa.schema([pa.field("number", pa.int32())])
+_SUBJECTS: Final = pa.schema(
+    [
+        pa.field("number", pa.int32()),
+        pa.field("subject", pa.string()),
+        pa.field("scope", pa.string()),
+        pa.field("tool", pa.string()),
+        pa.field("effect", pa.string()),
+    ]
+)
+
+# A step count, a violation, or a key that is spelled with escapes: then the law must look.
+_LONE: Final = f"""
+CREATE TABLE lone AS
+SELECT trace_id FROM facts WHERE trace_id IS NOT NULL AND recorded_us <= $settled
+GROUP BY trace_id
+HAVING count(*) = 1
+   AND bool_and(type = 'trace.closed.v1' AND occurred_us <= recorded_us + {FUTURE_MAX}
+                AND NOT contains(body, '"law"') AND NOT contains(body, '"step_count"')
+                AND NOT contains(body, '\\u00'))
+"""
+
+_WANTED: Final = msgspec.json.encode(
+    {
+        "scope": "VARCHAR",
+        "steps": [dict.fromkeys(("tool", "effect", "status", "reversibility", "via"), "VARCHAR")],
+    }
+).decode()
+_LONE_ACTIONS: Final = f"""
+SELECT s.number, t.recorded_us AS moment,
+       CASE t.step.reversibility {" ".join(f"WHEN '{b}' THEN {i}" for i, b in enumerate(BANDS))}
+            ELSE -1 END::TINYINT AS band,
+       (CASE WHEN t.step.via = 'human' THEN {ASKED} ELSE 0 END
+        + CASE WHEN t.step.status = 'error' THEN {FAILED} ELSE 0 END)::TINYINT AS flags
+FROM (
+    SELECT recorded_us, coalesce(data.scope, '') AS scope, unnest(data.steps) AS step
+    FROM (
+        SELECT recorded_us,
+               from_json(json_extract(body, '$.data'), '{_WANTED}') AS data
+        FROM facts SEMI JOIN lone USING (trace_id) WHERE recorded_us <= $settled
+    )
+) t JOIN subjects s ON s.scope = t.scope AND s.tool = t.step.tool AND s.effect = t.step.effect
+WHERE t.step.status <> 'not_executed' OR t.step.via = 'human'
+"""
+
+_ENTRIES: Final = f"""
+SELECT s.number, recorded_us, era, m, {", ".join(f"a{c}, w{c}" for c in range(5))}, n,
+       CASE WHEN clean AND kind IN (1, 5) THEN occurred_us ELSE -1 END AS updated,
+       coalesce(bad_at, -1) AS bad_at, coalesce(grant_at, -1) AS grant_at,
+       kind = 1 AND clean AND bad_at IS NULL AS good,
+       bad_at IS NOT NULL OR (kind = 1 AND NOT clean) AS worse
+FROM ledger JOIN subjects s USING (subject)
+WHERE recorded_us <= $settled AND subject >= $first AND subject <= $last
+  AND number NOT IN (FROM apart)
+ORDER BY number, recorded_us, "offset", idx
+"""
+
+
+LARGE_FACTS: Final = 20_000
+"""From so many facts on an archive is judged as columns: about 100,000 actions."""
+
+
+def is_large(archive: Archive) -> bool:
+    """Whether an archive is better judged as columns."""
+    return sum(line.rows for line in archive.manifest.segments("facts")) >= LARGE_FACTS
+
+
+def backtest_archive(
+    connection: duckdb.DuckDBPyConnection, archive: Archive, policies: Sequence[Policy]
+) -> list[Tally]:
+    """What each policy would have done to an archived log, as it was recorded.
+
+    The connection must be fresh. Raises TypeError for a policy that has no fast path.
+    """
+    medians = medians_of(connection, archive)
+    ledger, facts = archive.files("ledger"), archive.files("facts")
+    made = ArchivedBacktest(connection, ledger, facts, medians, archive.settled)
+    return made.run(policies)
+
+
+class ArchivedBacktest:
+    """One backtest over the segments of an archive; the connection is its own while it lasts."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        ledger: Sequence[str],
+        facts: Sequence[str],
+        medians: MedianTable,
+        settled: int,
+    ) -> None:
+        self._connection = connection
+        self._medians = medians
+        self._settled = settled
+        for name, files, schema in (("ledger", ledger, LEDGER), ("facts", facts, FACTS)):
+            if files:
+                connection.execute(
+                    f"CREATE VIEW {name} AS SELECT {columns_of(schema)} "
+                    f"FROM read_parquet({list_of(list(files))})"
+                )
+            else:
+                self._create(name, schema.empty_table())
+        self._numbers: dict[Subject, int] = {}
+        self._counts: list[tuple[str, int]] = []
+
+    def run(self, policies: Sequence[Policy]) -> list[Tally]:
+        """What each policy would have done; none may be one that has no fast path."""
+        self._number_subjects()
+        self._connection.execute(_LONE, {"settled": self._settled})
+        self._create("extra", self._extra_actions())
+        self._create_subjects()
+        rolled_back = self._rolled_back()
+        apart = pa.Table.from_pydict(
+            {"number": [self._numbers[subject] for subject in rolled_back]}, schema=_APART
+        )
+        self._create("apart", apart)
+        subjects = list(self._numbers)
+        scopes = sorted({subject.scope for subject in subjects})
+        places = {scope: place for place, scope in enumerate(scopes)}
+        scope_of = np.array([places[subject.scope] for subject in subjects], np.int64)
+        made = judged(self._entries(), self._actions("NOT IN"), policies)
+        tallies = tallied(made, policies, scopes, scope_of)
+        tallies += judge(self._exact_history(rolled_back), policies)
+        return with_totals(tallies, [policy.name for policy in policies])
+
+    def _create(self, name: str, table: pa.Table) -> None:
+        """A table that other cursors see, too; a registered one is of its connection only."""
+        self._connection.register("made", table)
+        self._connection.execute(f"CREATE TABLE {name} AS FROM made")
+        self._connection.unregister("made")
+
+    # ---- subjects ------------------------------------------------------------------------------
+
+    def _number_subjects(self) -> None:
+        """Number the subjects of steps in the order of their keys, as the segments stand."""
+        self._counts = self._connection.execute(
+            "SELECT subject, count(*) FROM ledger WHERE recorded_us <= $settled "
+            "GROUP BY subject ORDER BY subject",
+            {"settled": self._settled},
+        ).fetchall()
+        for key, _ in self._counts:
+            self._number(subject_from_key(key))
+
+    def _number(self, subject: Subject) -> int:
+        return self._numbers.setdefault(subject, len(self._numbers))
+
+    def _create_subjects(self) -> None:
+        some = {
+            subject: number for subject, number in self._numbers.items() if not subject.is_global
+        }
+        self._create(
+            "subjects",
+            pa.Table.from_pydict(
+                {
+                    "number": list(some.values()),
+                    "subject": [subject.key.decode() for subject in some],
+                    "scope": [subject.scope for subject in some],
+                    "tool": [subject.tool for subject in some],
+                    "effect": [subject.effect for subject in some],
+                },
+                schema=_SUBJECTS,
+            ),
+        )
+
+    def _rolled_back(self) -> list[Subject]:
+        """The subjects with a rollback, which need the exact path."""
+        rows = self._connection.execute(
+            "SELECT DISTINCT subject FROM ledger WHERE kind IN (6, 7) AND recorded_us <= $settled "
+            "ORDER BY subject",
+            {"settled": self._settled},
+        ).fetchall()
+        return [subject_from_key(key) for (key,) in rows]
+
+    # ---- actions -------------------------------------------------------------------------------
+
+    def _extra_actions(self) -> pa.Table:
+        """The actions of all traces that are not a lone close, by the law."""
+        rows: list[tuple[int, int, int, int]] = []
+        reader = self._connection.sql(
+            f"SELECT {columns_of(FACTS)} FROM facts ANTI JOIN lone USING (trace_id) "
+            "WHERE trace_id IS NOT NULL AND recorded_us <= $settled "
+            'ORDER BY trace_id, partition, "offset"',
+            params={"settled": self._settled},
+        ).to_arrow_reader(BATCH >> 4)
+        facts = (row for batch in reader for row in batch.to_pylist())
+        for trace_id, group in groupby(facts, key=itemgetter("trace_id")):
+            rows += (
+                (
+                    self._number(action.subject),
+                    action.moment,
+                    band_of(action.reversibility),
+                    flags_of(action),
+                )
+                for action in self._actions_of_trace(trace_id, group)
+            )
+        return pa.Table.from_pydict(
+            {name: [row[i] for row in rows] for i, name in enumerate(_EXTRA.names)}, schema=_EXTRA
+        )
+
+    def _actions_of_trace(
+        self, trace_id: str, rows: Iterable[Mapping[str, Any]]
+    ) -> Iterator[PastAction]:
+        state = new_state(Key("trace", trace_id))
+        assert isinstance(state, TraceState)
+        facts = [fact_of(dict(row)) for row in rows]
+        remembered = [fact for fact in facts if correlate(state, fact, self._medians).remembered]
+        return actions_of(state, remembered)
+
+    def _actions(self, chosen: Literal["IN", "NOT IN"]) -> Iterator[ActionColumns]:
+        """The actions of subjects that are, or are not, among those set apart."""
+        reader = (
+            self._connection.cursor()
+            .sql(
+                f"SELECT number, moment, band, flags FROM ({_LONE_ACTIONS} UNION ALL FROM extra) "
+                f"WHERE number {chosen} (FROM apart) ORDER BY number, moment",
+                params={"settled": self._settled},
+            )
+            .to_arrow_reader(BATCH)
+        )
+        for batch in reader:
+            yield ActionColumns(*(_ints(batch, name) for name in _EXTRA.names))
+
+    # ---- entries -------------------------------------------------------------------------------
+
+    def _entries(self) -> Iterator[EntryColumns]:
+        """Entries range by range of subjects, so that only one range is sorted at a time."""
+        for first, last in self._ranges():
+            values = {"settled": self._settled, "first": first, "last": last}
+            cursor = self._connection.cursor()
+            for batch in cursor.sql(_ENTRIES, params=values).to_arrow_reader(BATCH):
+                yield _entry_columns(batch)
+
+    def _ranges(self) -> Iterator[tuple[str, str]]:
+        first, last, held = None, "", 0
+        for key, count in self._counts:
+            if first is not None and held + count > RANGE:
+                yield first, last
+                first, held = None, 0
+            first, last, held = first if first is not None else key, key, held + count
+        if first is not None:
+            yield first, last
+
+    def _exact_history(self, subjects: Sequence[Subject]) -> History:
+        """The entries and actions of a few subjects, for the exact path."""
+        history: History = {subject: SubjectHistory([], []) for subject in subjects}
+        if not history:
+            return history
+        for subject, one in history.items():
+            table: pa.Table = self._connection.sql(
+                f"SELECT {columns_of(LEDGER)} FROM ledger WHERE subject = $subject "
+                'AND recorded_us <= $settled ORDER BY recorded_us, partition, "offset", idx',
+                params={"subject": subject.key.decode(), "settled": self._settled},
+            ).to_arrow_table()
+            one.entries.extend(entry_of(row).entry for row in table.to_pylist())
+        by_number = {self._numbers[subject]: subject for subject in subjects}
+        for part in self._actions("IN"):
+            for row in range(len(part)):
+                subject = by_number[int(part.subject[row])]
+                history[subject].actions.append(_action(subject, part, row))
+        return history
+
+
+def _action(subject: Subject, part: ActionColumns, row: int) -> PastAction:
+    band, flags = int(part.band[row]), int(part.flags[row])
+    return PastAction(
+        subject=subject,
+        reversibility=BANDS[band] if band >= 0 else None,
+        moment=int(part.moment[row]),
+        trace_id="",
+        step_id="",
+        asked=bool(flags & ASKED),
+        denied=bool(flags & DENIED),
+        failed=bool(flags & FAILED),
+        undone=bool(flags & UNDONE),
+        violated=bool(flags & VIOLATED),
+    )
+
+
+def _ints(batch: pa.RecordBatch, name: str) -> Any:
+    return batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _bools(batch: pa.RecordBatch, name: str) -> Any:
+    return batch.column(name).to_numpy(zero_copy_only=False).astype(np.bool_)
+
+
+def _entry_columns(batch: pa.RecordBatch) -> EntryColumns:
+    return EntryColumns(
+        subject=_ints(batch, "number"),
+        recorded=_ints(batch, "recorded_us"),
+        era=_ints(batch, "era"),
+        m=_ints(batch, "m"),
+        amounts=[_ints(batch, f"a{c}") for c in range(5)],
+        weights=[_ints(batch, f"w{c}") for c in range(5)],
+        n=_ints(batch, "n"),
+        updated=_ints(batch, "updated"),
+        bad_at=_ints(batch, "bad_at"),
+        grant_at=_ints(batch, "grant_at"),
+        good=_bools(batch, "good"),
+        worse=_bools(batch, "worse"),
+    )
