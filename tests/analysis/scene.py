@@ -72,4 +72,4 @@ def make(store_path: Path, folder: Path) -> None:
             store.ingest(some[start : start + size])
             clock.advance(DAY)
             with open_archiver(folder, limits=Limits(rows=16, merge=3)) as archiver:
-                archiver.run(lambda: embedded_log(store_path))
+                archiver.run(lambda _: embedded_log(store_path))

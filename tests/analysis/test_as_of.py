@@ -41,7 +41,7 @@ BATCH = 3
 def archived(path: Path, folder: Path) -> Archive:
     """The archive of a store after one more pass."""
     with open_archiver(folder, limits=SMALL) as archiver:
-        archiver.run(lambda: embedded_log(path))
+        archiver.run(lambda _: embedded_log(path))
     return Archive.open(folder)
 
 

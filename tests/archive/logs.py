@@ -27,6 +27,7 @@ class MemoryLog:
     def __init__(self, held: Mapping[Place, Sequence[Row]], settled: int) -> None:
         self._held = held
         self.settled = settled
+        self.memory: int | None = None
 
     def ends(self) -> Mapping[Place, int]:
         """Where each place ends: behind a marker behind the last row."""

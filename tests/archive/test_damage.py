@@ -194,14 +194,14 @@ def test_files_go_only_when_nobody_reads(tmp_path: Path) -> None:
 
     def go_on(count: int) -> set[str]:
         with open_archiver(folder, limits=LIMITS) as archiver:
-            archiver.run(lambda: contextlib.nullcontext(log_of(count)))
+            archiver.run(lambda _: contextlib.nullcontext(log_of(count)))
         return set(orphans(folder))
 
     with reading(folder):
         assert go_on(5)
     assert not go_on(6) - set(orphans(folder))
     with open_archiver(folder, limits=LIMITS) as archiver:
-        archiver.run(lambda: contextlib.nullcontext(log_of(6)))
+        archiver.run(lambda _: contextlib.nullcontext(log_of(6)))
     assert not set(orphans(folder))
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import duckdb
 import msgspec
 
-from trustfold_projections.analysis.records import entries_of, facts_of, medians_of
+from trustfold_projections.analysis.records import entries_of, facts_of, letters_of, medians_of
 from trustfold_projections.archive.opening import Archive
 from trustfold_projections.archive.rows import EntryRow
 from trustfold_projections.laws.correlation import Key, KeyState, correlate, key_of, new_state
-from trustfold_projections.laws.medians import MedianTable
+from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.events import TraceEvent
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.instants import format_instant
@@ -85,10 +85,11 @@ def _derived(
     report: Report,
     advance: Callable[[int], None],
 ) -> Iterator[tuple[Place, Entry]]:
-    medians = medians_of(connection, archive)
+    law = _Law(connection, archive)
     singles: dict[tuple[int, Key], KeyState] = {}
     state: KeyState | None = None
     known: tuple[int, str] | None = None
+    last = 0
     for partition, fact in facts_of(
         connection,
         archive,
@@ -103,12 +104,14 @@ def _derived(
         if trace_id is None:
             key = key_of(event)
             single = singles.setdefault((partition, key), new_state(key))
-            made = _taken(single, fact, medians)
+            made, _ = law.take(single, fact)
         else:
-            if state is None or known != (partition, trace_id):
+            forgotten = law.memory is not None and fact.recorded - last > law.memory
+            if state is None or known != (partition, trace_id) or forgotten:
                 known = (partition, trace_id)
                 state = new_state(key_of(event))
-            made = _taken(state, fact, medians)
+            made, remembered = law.take(state, fact)
+            last = fact.recorded if remembered else last
         report.entries += len(made)
         for number, entry in enumerate(made):
             yield (
@@ -117,8 +120,22 @@ def _derived(
             )
 
 
-def _taken(state: KeyState, fact: Fact, medians: MedianTable) -> tuple[Entry, ...]:
-    return correlate(state, fact, medians).entries
+class _Law:
+    """Correlation as the log had it: its medians, its memory, and what it found too old.
+
+    A worker that was opened for history refuses nothing as too old, so only the dead letters tell.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, archive: Archive) -> None:
+        self.memory = archive.manifest.memory
+        self._medians = medians_of(connection, archive)
+        self._too_old = letters_of(connection, archive, Reason.TOO_OLD)
+
+    def take(self, state: KeyState, fact: Fact) -> tuple[tuple[Entry, ...], bool]:
+        """What a fact makes, and whether it is remembered."""
+        judged = self.memory if fact.document in self._too_old else None
+        outcome = correlate(state, fact, self._medians, judged)
+        return outcome.entries, outcome.remembered
 
 
 def _surplus(report: Report, held: tuple[Place, EntryRow]) -> None:

@@ -11,6 +11,7 @@ from trustfold_projections.archive.opening import Archive
 from trustfold_projections.archive.rows import EntryRow, entry_of, fact_of
 from trustfold_projections.archive.schema import FACTS, LEDGER, Topic
 from trustfold_projections.laws.medians import MedianTable
+from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.events import CostMedianEvent
 from trustfold_schemas.facts import Fact
 
@@ -104,3 +105,17 @@ def medians_of(connection: duckdb.DuckDBPyConnection, archive: Archive) -> Media
         if isinstance(fact.event, CostMedianEvent):
             medians.add(fact.event.data, fact.recorded)
     return medians
+
+
+def letters_of(
+    connection: duckdb.DuckDBPyConnection, archive: Archive, reason: Reason
+) -> frozenset[bytes]:
+    """The bytes of the dead letters of a reason."""
+    files = archive.files("dead-letters")
+    if not files:
+        return frozenset()
+    rows = connection.execute(
+        f"SELECT DISTINCT body FROM read_parquet({list_of(files)}) WHERE reason = $reason",
+        {"reason": reason.value},
+    ).fetchall()
+    return frozenset(body for (body,) in rows)

@@ -33,8 +33,9 @@ class Line(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "t
     `start` and `end` (`from` and `to` in the file) are the declared offsets, `end` exclusive; on
     Kafka there are gaps inside. `settled` is the moment up to which every partition of facts is
     contained, and all that follows from it. `rollbacks` counts the entries that roll a subject
-    back or lift that: without any, rollups alone are the sums. `replaces` are the files that a
-    merge takes over.
+    back or lift that: without any, rollups alone are the sums. `memory` is how long the log
+    remembers a trace, in microseconds (None: for ever): the ledger cannot be derived again
+    without it. `replaces` are the files that a merge takes over.
     """
 
     prev: str
@@ -52,6 +53,7 @@ class Line(Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "t
     rollup_sha256: str | None
     rows_sha256: str | None
     rollbacks: int = 0
+    memory: int | None = None
     level: int = 0
     replaces: tuple[str, ...] = ()
 
@@ -67,11 +69,11 @@ _IN = msgspec.json.Decoder(Line)
 
 
 def segment_line(
-    segment: Segment, prev: str, settled: int, level: int = 0, replaces: tuple[str, ...] = ()
+    segment: Segment, before: Manifest, level: int = 0, replaces: tuple[str, ...] = ()
 ) -> Line:
     """The line of a written segment."""
     return Line(
-        prev=prev,
+        prev=before.head,
         topic=segment.place.topic,
         partition=segment.place.partition,
         start=segment.start,
@@ -79,22 +81,23 @@ def segment_line(
         rows=segment.rows,
         min_recorded=segment.min_recorded,
         max_recorded=segment.max_recorded,
-        settled=settled,
+        settled=before.settled,
         file=segment.file,
         sha256=segment.sha256,
         rollup=segment.rollup,
         rollup_sha256=segment.rollup_sha256,
         rows_sha256=segment.rows_sha256,
         rollbacks=segment.rollbacks,
+        memory=before.memory,
         level=level,
         replaces=replaces,
     )
 
 
-def settled_line(prev: str, settled: int) -> Line:
+def settled_line(before: Manifest, settled: int, memory: int | None) -> Line:
     """A line that says no more than how far the log has settled."""
     return Line(
-        prev=prev,
+        prev=before.head,
         topic=None,
         partition=None,
         start=0,
@@ -108,6 +111,7 @@ def settled_line(prev: str, settled: int) -> Line:
         rollup=None,
         rollup_sha256=None,
         rows_sha256=None,
+        memory=memory,
     )
 
 
@@ -136,6 +140,11 @@ class Manifest:
     def settled(self) -> int:
         """Up to when the log had settled at the last line; 0 before any."""
         return self.lines[-1].settled if self.lines else 0
+
+    @property
+    def memory(self) -> int | None:
+        """How long the log remembers a trace, as the last line has it."""
+        return self.lines[-1].memory if self.lines else None
 
     def next(self, place: Place) -> int:
         """The first offset of a place that is not archived."""

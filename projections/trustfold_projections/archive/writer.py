@@ -55,6 +55,11 @@ class Log(Protocol):
         """Everything recorded at or before this moment, and what follows from it, is in sight."""
         ...
 
+    @property
+    def memory(self) -> int | None:
+        """How long a trace is remembered, in microseconds; None is for ever."""
+        ...
+
     def ends(self) -> Mapping[Place, int]:
         """Where each place ends: the first offset that is not in sight."""
         ...
@@ -137,7 +142,7 @@ class ArchiveWriter:
                     rows += table.num_rows
                     segments += 1
         if log.settled > self.manifest.settled and (rows or settle):
-            self._write_line(settled_line(self.manifest.head, log.settled))
+            self._write_line(settled_line(self.manifest, log.settled, log.memory))
         merged = self._merge()
         return Pass(
             rows=rows,
@@ -178,7 +183,7 @@ class ArchiveWriter:
     def _append(self, place: Place, end: int, table: pa.Table) -> None:
         start = self.manifest.next(place)
         segment = write_segment(self._files, self.folder, place, start, end, table)
-        self._write_line(segment_line(segment, self.manifest.head, self.manifest.settled))
+        self._write_line(segment_line(segment, self.manifest))
 
     def _write_line(self, line: Line) -> None:
         data = self.manifest.add(line)
@@ -225,15 +230,7 @@ class ArchiveWriter:
             start, end = parts[0].start, parts[-1].end
             segment = write_segment(self._files, self.folder, place, start, end, table)
             files = tuple(part.file for part in parts if part.file is not None)
-            self._write_line(
-                segment_line(
-                    segment,
-                    self.manifest.head,
-                    self.manifest.settled,
-                    parts[0].level + 1,
-                    files,
-                )
-            )
+            self._write_line(segment_line(segment, self.manifest, parts[0].level + 1, files))
             merged += 1
         return merged
 

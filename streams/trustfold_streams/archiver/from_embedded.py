@@ -64,6 +64,11 @@ class EmbeddedLog:
         """The moment at or before which nothing will be recorded any more."""
         return settled_up_to(self._connection)
 
+    @property
+    def memory(self) -> int | None:
+        """A store in a file forgets nothing."""
+        return None
+
     def ends(self) -> Mapping[Place, int]:
         """Where each topic ends."""
         facts = (last_recorded(self._connection) or -1) + 1

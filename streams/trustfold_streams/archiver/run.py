@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from trustfold_projections.archive.files import Files
+from trustfold_projections.archive.manifest import Manifest
 from trustfold_projections.archive.writer import ArchiveWriter, Limits, Log, Pass
 from trustfold_streams.archiver.locks import without_readers, writing
 
-Visit = Callable[[], AbstractContextManager[Log]]
-"""Opens a log for one pass."""
+Visit = Callable[[Manifest], AbstractContextManager[Log]]
+"""Opens a log for one pass, given what is archived of it."""
 
 SETTLED_SECONDS_MAX: Final = 600.0
 """So old may get what the archive of an idle log says of how far that has settled."""
@@ -31,7 +32,7 @@ class Archiver:
         """One pass: all that the log has in sight, durable when this returns."""
         settle = time.monotonic() - self._said_settled >= SETTLED_SECONDS_MAX
         before = self.writer.manifest.settled
-        with visit() as log:
+        with visit(self.writer.manifest) as log:
             done = self.writer.archive(log, settle=settle, advance=advance)
         if settle or done.settled > before:
             self._said_settled = time.monotonic()

@@ -17,6 +17,7 @@ from trustfold_schemas.instants import format_instant
 from trustfold_streams.archiver.extra import require_extra
 from trustfold_streams.cli.options import Settings, json_option, store_option
 from trustfold_streams.cli.output import console, print_json, progress
+from trustfold_streams.kafka.extra import require_extra as require_streams
 
 if TYPE_CHECKING:
     from trustfold_projections.archive.writer import Pass
@@ -71,11 +72,18 @@ def _advance(bar: Progress, task: TaskID, rows: int) -> None:
 
 
 def _visit(settings: Settings) -> Visit:
+    if settings.on_archive:
+        raise click.UsageError("what is archived is a log: --store FILE or kafka://HOST:PORT")
+    if settings.on_kafka:
+        broker = settings.kafka_settings
+        require_streams()
+        from trustfold_streams.archiver.from_kafka import kafka_log
+
+        return functools.partial(kafka_log, broker)
     from trustfold_streams.archiver.from_embedded import embedded_log
 
-    if settings.on_archive or settings.on_kafka:
-        raise click.UsageError("what is archived is a store in a file: --store FILE")
-    return functools.partial(embedded_log, settings.path)
+    path = settings.path
+    return lambda _: embedded_log(path)
 
 
 def _print(done: Pass, as_json: bool) -> None:
