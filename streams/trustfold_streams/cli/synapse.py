@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import click
@@ -15,6 +16,7 @@ from trustfold_projections.laws.self_play import (
 from trustfold_streams.cli.options import Settings, json_option, store_option
 from trustfold_streams.cli.output import complain, console, plain, print_json, table
 from trustfold_streams.embedded.synapse import EmbeddedSynapse
+from trustfold_streams.kafka.extra import require_extra
 
 
 @click.command()
@@ -57,11 +59,16 @@ def synapse(
 
 
 def read_states(settings: Settings) -> Mapping[str, Synapse]:
-    """Every context of the store."""
-    if settings.on_kafka or settings.on_archive:
-        raise click.UsageError(
-            "this command reads a store in a file; on a broker the weights stand in the topic "
-            "`synapse`, as JSON"
-        )
-    with EmbeddedSynapse(settings.path) as reader:
-        return reader.read()
+    """Every context of the store, in a file or on a broker."""
+    if settings.on_archive:
+        raise click.UsageError("this command reads a store in a file, or a broker")
+    if not settings.on_kafka:
+        with EmbeddedSynapse(settings.path) as reader:
+            return reader.read()
+    there = settings.kafka_settings
+    require_extra()
+    from trustfold_streams.kafka.reaching import quiet_client
+    from trustfold_streams.kafka.synapse import KafkaSynapse
+
+    with quiet_client():
+        return asyncio.run(KafkaSynapse(there).read())
