@@ -2,7 +2,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from aiokafka.structs import ConsumerRecord, OffsetAndMetadata, RecordMetadata, TopicPartition
+from aiokafka.structs import (
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    RecordMetadata,
+    TopicPartition,
+)
 
 __all__ = [
     "AIOKafkaConsumer",
@@ -50,6 +56,9 @@ class AIOKafkaConsumer:
     async def end_offsets(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]: ...
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]: ...
     async def committed(self, partition: TopicPartition) -> int | None: ...
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None: ...
     async def getmany(

@@ -8,6 +8,10 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str
 
+class OffsetAndTimestamp(NamedTuple):
+    offset: int
+    timestamp: int
+
 class RecordMetadata(NamedTuple):
     topic: str
     partition: int

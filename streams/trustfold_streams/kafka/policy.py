@@ -1,0 +1,227 @@
+"""The policy on Kafka: the TrustPolicy of a pipeline, beside its TrustStore.
+
+States come from the table reader, what is in force from the log `policy`; a decision is given once
+it stands in the log `decisions`, and only if it is the one that holds there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import uuid
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from trustfold_projections.laws.policy import Policy, TrustThresholdRegistry, decide
+from trustfold_schemas import actions
+from trustfold_schemas.decisions import Action, Decision, Verdict, action_of
+from trustfold_schemas.errors import NotPermittedError, TrustCorruptionError, UnknownNameError
+from trustfold_schemas.events import Reversibility
+from trustfold_schemas.facts import Role
+from trustfold_schemas.instants import SECOND, format_instant
+from trustfold_schemas.scores import Corrupt, State
+from trustfold_schemas.subject import Subject, subject_of
+from trustfold_streams.clock import Clock
+from trustfold_streams.kafka.decisions import decision_output
+from trustfold_streams.kafka.errors import StaleTableError
+from trustfold_streams.kafka.policy_tail import PolicyTail
+from trustfold_streams.kafka.publisher import Publisher
+from trustfold_streams.kafka.reaching import require_topics, topics_there, translated
+from trustfold_streams.kafka.settings import KafkaSettings
+from trustfold_streams.kafka.store import SOURCE, AsyncKafkaStore
+from trustfold_streams.kafka.table import STALE_SECONDS, TableReader
+from trustfold_streams.policy_port import Write
+from trustfold_streams.trust_store import AnySubject
+
+MAY_DECIDE = frozenset({"runtime", "owner"})
+
+
+def random_id() -> str:
+    """128 random bits: nobody can choose an id that passes the spot check."""
+    return secrets.token_hex(16)
+
+
+class KafkaPolicy:
+    """The policy of a pipeline, held in one role. Use with `async with`, inside that of its store.
+
+    Raises BrokerError where the broker fails. A table that is stale promotes nothing.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        table: TableReader,
+        clock: Clock,
+        role: Role = "owner",
+        new_id: Callable[[], str] = random_id,
+    ) -> None:
+        self.settings = settings
+        self.tail = PolicyTail(settings, clock)
+        self._table = table
+        self._clock = clock
+        self._role: Role = role
+        self._new_id = new_id
+        self._publisher = Publisher(settings, role)
+        self._open = contextlib.AsyncExitStack()
+
+    @classmethod
+    def of(cls, store: AsyncKafkaStore, role: Role = "owner") -> Self:
+        """The policy beside an open store."""
+        return cls(store.settings, store.table, store.clock, role)
+
+    async def __aenter__(self) -> Self:
+        async with contextlib.AsyncExitStack() as opening:
+            with translated(self.settings):
+                have = await topics_there(self.settings)
+                require_topics(self.settings, have, ("policy", "decisions"))
+                if self._role != "reader":
+                    await opening.enter_async_context(self._publisher)
+                opening.push_async_callback(self.tail.stop)
+                await self.tail.start()
+            self._open = opening.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._open.aclose()
+
+    # ---- what is in force ----------------------------------------------------------------------
+
+    async def in_force(self) -> Policy:
+        """The policy as it stands now."""
+        with translated(self.settings):
+            await self.tail.caught_up()
+        return self.tail.policy
+
+    async def thresholds(self) -> TrustThresholdRegistry:
+        """The thresholds in force now."""
+        return TrustThresholdRegistry(await self.in_force())
+
+    async def say(self, write: Write) -> str:
+        """Publish an event of the log `policy`; its id. Durable when this returns.
+
+        What only the log's order can refuse, a stale version, becomes a dead letter there.
+        """
+        author = actions.Author(SOURCE, str(uuid.uuid4()), self._clock.now())
+        await self._publisher.publish(write(author))
+        return author.event_id
+
+    async def revoke(
+        self, why: str, *, by: str = "unnamed", scope: str = "*", tool: str = "*", effect: str = "*"
+    ) -> str:
+        """Promote no subject any more that all three globs match; the revocation's id."""
+        return await self.say(
+            lambda author: actions.trust_revoked(author, by, why, scope, tool, effect)
+        )
+
+    async def reinstate(self, revocation_id: str, why: str, *, by: str = "unnamed") -> None:
+        """Take a revocation away. Raises UnknownNameError."""
+        policy = await self.in_force()
+        if revocation_id not in {one.revocation_id for one in policy.revocations}:
+            raise UnknownNameError(f"no revocation in force is named {revocation_id!r}")
+        await self.say(lambda author: actions.trust_reinstated(author, revocation_id, by, why))
+
+    # ---- answering -----------------------------------------------------------------------------
+
+    async def decide(self, action: Action | Mapping[str, Any]) -> Decision:
+        """Whether an action may go without asking; in the log before it is answered.
+
+        The same question within 24 hours gets the recorded decision again; of several that were
+        made at once, all get the one that the log has first. Raises ActionError,
+        NotPermittedError.
+        """
+        asked = action if isinstance(action, Action) else action_of(action)
+        self._check_may_ask(asked)
+        with translated(self.settings):
+            await self.tail.caught_up(asked.trace_id)
+            now, policy = self._clock.now(), self.tail.policy
+            state, stale = self._known(asked.subject), self._stale(now)
+            before = self.tail.asked.before(asked, now)
+            if before is not None and (
+                before.verdict.verdict != "allow"
+                or decide(state, policy, asked, now, stale=stale).verdict == "allow"
+            ):
+                return before
+            made = self._decision(asked, state, policy, now, stale)
+            await self._publisher.send(decision_output(self.settings, made))
+            await self.tail.caught_up(asked.trace_id)
+        holding = self.tail.asked.before(asked, now)
+        assert holding is not None
+        return holding
+
+    def _decision(
+        self,
+        action: Action,
+        state: State | Corrupt | None,
+        policy: Policy,
+        now: int,
+        stale: str | None,
+    ) -> Decision:
+        decision_id = self._new_id()
+        last_grant_at = state.last_grant_at if isinstance(state, State) else None
+        owed_to = self.tail.asked.spot_check_owed(action, last_grant_at, now)
+        verdict = decide(
+            state,
+            policy,
+            action,
+            now,
+            decision_id=decision_id,
+            stale=stale,
+            spot_checked=owed_to is not None,
+        )
+        return Decision(
+            decision_id=decision_id,
+            recorded=now,
+            position=-1,
+            action=action,
+            verdict=verdict,
+            stale=stale,
+            owed_to=owed_to,
+        )
+
+    async def peek(self, subject: AnySubject, reversibility: Reversibility | None) -> Verdict:
+        """What the answer would be, from memory and without recording it."""
+        wanted, now = subject_of(*subject), self._clock.now()
+        return decide(
+            self._known(wanted),
+            self.tail.policy,
+            Action(wanted, reversibility, "peek", "peek"),
+            now,
+            stale=self._stale(now),
+        )
+
+    def _known(self, subject: Subject) -> State | Corrupt | None:
+        try:
+            return self._table.state(subject)
+        except TrustCorruptionError as error:
+            return Corrupt(subject, str(error))
+
+    def _stale(self, now: int) -> str | None:
+        """Why table or policy are not known to be caught up; None if both are."""
+        try:
+            self._table.refuse_if_stale()
+        except StaleTableError as error:
+            return str(error)
+        if self.tail.fresh_as_of < now - STALE_SECONDS * SECOND:
+            return (
+                f"a policy that was read within {STALE_SECONDS} seconds, this one was as of "
+                f"{format_instant(self.tail.fresh_as_of)}"
+            )
+        return None
+
+    def _check_may_ask(self, action: Action) -> None:
+        if self._role not in MAY_DECIDE:
+            raise NotPermittedError(
+                f"Expected a question from the role runtime, got it from the role {self._role}; "
+                "`peek` answers everybody"
+            )
+        stamp = self.settings.stamp("trace-closed")
+        if not stamp.may_speak_of(action.subject.scope):
+            raise NotPermittedError(
+                f"Expected a scope among {stamp.scopes}, got {action.subject.scope!r}"
+            )
