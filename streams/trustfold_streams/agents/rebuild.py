@@ -39,7 +39,7 @@ async def rebuild_synapse(settings: KafkaSettings, group: str, *, history: bool 
         members = await admin.members(group)
     if members:
         raise AgentsAtWorkError(
-            f"the group {group} has {members} members: stop every worker, or start it with "
+            f"the group {group} has members ({members}): stop every worker, or start it with "
             "--no-agents, before the weights are made anew"
         )
     memory = None if history else settings.memory_days * DAY
