@@ -6,7 +6,6 @@ skipped, with one line that says what is missing; in CI they fail.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import tempfile
@@ -18,8 +17,6 @@ import pytest
 
 from compose.kafka.broker import Broker, free_port
 from tests.broker.running import VARIABLE, Running, why_there_is_none
-
-SERVES_SECONDS_MAX = 60.0
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -58,38 +55,11 @@ def broker() -> Iterator[Running]:
         yield Running(process.bootstrap, process)
 
 
-@pytest.fixture(scope="session")
-def expendable_broker() -> Iterator[Broker]:
-    """A broker whose life is at the disposal of tests, one after the other."""
-    with started() as process:
-        yield process
-
-
 @pytest.fixture
-def own_broker(expendable_broker: Broker) -> Running:
-    """A broker that nobody else uses meanwhile, which the test may stop, kill and freeze."""
-    if expendable_broker.pid is None:
-        expendable_broker.start()
-    expendable_broker.thaw()
-    asyncio.run(_unfenced(expendable_broker))
-    return Running(expendable_broker.bootstrap, expendable_broker)
-
-
-async def _unfenced(process: Broker) -> None:
-    """Wait until it serves: a controller locks out a broker that was silent for seconds."""
-    from tests.broker.processes import until
-    from trustfold_streams.kafka.admin import connected
-    from trustfold_streams.kafka.errors import BrokerError
-    from trustfold_streams.kafka.settings import KafkaSettings
-
-    async def look() -> str | None:
-        try:
-            async with connected(KafkaSettings(process.bootstrap)) as admin:
-                return None if await admin.nodes() else "no node is up"
-        except BrokerError as error:
-            return str(error)
-
-    await until("the broker serves", look, SERVES_SECONDS_MAX)
+def own_broker() -> Iterator[Running]:
+    """A broker of the test's own, which it may stop, kill and freeze."""
+    with started() as process:
+        yield Running(process.bootstrap, process)
 
 
 @pytest.fixture

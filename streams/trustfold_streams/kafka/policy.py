@@ -23,6 +23,7 @@ from trustfold_schemas.instants import SECOND, format_instant
 from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.subject import Subject, subject_of
 from trustfold_streams.clock import Clock
+from trustfold_streams.kafka import policy_audit
 from trustfold_streams.kafka.decisions import decision_output
 from trustfold_streams.kafka.errors import StaleTableError
 from trustfold_streams.kafka.policy_tail import PolicyTail
@@ -31,7 +32,7 @@ from trustfold_streams.kafka.reaching import require_topics, topics_there, trans
 from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.store import SOURCE, AsyncKafkaStore
 from trustfold_streams.kafka.table import STALE_SECONDS, TableReader
-from trustfold_streams.policy_port import Write
+from trustfold_streams.policy_port import Impacts, Why, Write
 from trustfold_streams.trust_store import AnySubject
 
 MAY_DECIDE = frozenset({"runtime", "owner"})
@@ -183,6 +184,16 @@ class KafkaPolicy:
             stale=stale,
             owed_to=owed_to,
         )
+
+    async def why(self, decision_id: str) -> Why:
+        """A decision followed back to the facts. Raises UnknownNameError."""
+        with translated(self.settings):
+            return await policy_audit.why(self.settings, decision_id)
+
+    async def impact(self, name: str) -> Impacts:
+        """The promotions that rested on a trace, or on what an event said."""
+        with translated(self.settings):
+            return await policy_audit.impact_of(self.settings, name)
 
     async def peek(self, subject: AnySubject, reversibility: Reversibility | None) -> Verdict:
         """What the answer would be, from memory and without recording it."""

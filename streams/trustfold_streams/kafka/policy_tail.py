@@ -12,16 +12,14 @@ from collections.abc import Mapping
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from trustfold_projections.laws.policy import Policy, PolicyLog
-from trustfold_schemas.decoding import decode_event
-from trustfold_schemas.facts import Fact
+from trustfold_projections.laws.policy import Policy
 from trustfold_schemas.instants import HOUR
 from trustfold_streams.clock import Clock
-from trustfold_streams.kafka.apart import ApartLog
 from trustfold_streams.kafka.clients import Watermarks, new_consumer, record_of
 from trustfold_streams.kafka.decisions import ASKED_AGAIN_WITHIN, TOPIC, Asked, decision_from
 from trustfold_streams.kafka.errors import BrokerSlowError
-from trustfold_streams.kafka.records import document_from, partition_of
+from trustfold_streams.kafka.policy_log import PolicyLogOnKafka
+from trustfold_streams.kafka.records import partition_of
 from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.stage import Record
 
@@ -32,31 +30,6 @@ AGAIN_SECONDS = 0.5
 POLL_MS = 100
 MARGIN = HOUR
 """Clocks of deciders may differ by so much."""
-
-
-class PolicyLogOnKafka:
-    """The log `policy`, judged as the workers judge it, and folded."""
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
-        self._apart = ApartLog(settings, "policy")
-        self._log = PolicyLog()
-        self._recorded = 0
-
-    @property
-    def policy(self) -> Policy:
-        """What is in force."""
-        return self._log.policy
-
-    def take(self, record: Record) -> None:
-        """Take the next record in; what is refused changes nothing."""
-        self._recorded = max(self._recorded, record.timestamp * 1_000)
-        if self._apart.take(record) is not None:
-            return
-        document = document_from(record.value, record.headers)
-        stamp = self._settings.stamp("policy")
-        event = decode_event(document)
-        self._log.take(Fact(record.offset, self._recorded, stamp, event, document))
 
 
 class PolicyTail:

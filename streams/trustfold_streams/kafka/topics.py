@@ -71,7 +71,13 @@ async def create(settings: KafkaSettings) -> list[str]:
     """
     async with connected(settings) as admin:
         have = await admin.topics()
-        replication = _replication(settings, await admin.nodes())
+        nodes = await admin.nodes()
+        if not nodes:
+            raise BrokerSlowError(
+                f"{settings.bootstrap} answers, but no node is up yet: it has just started, or was "
+                "silent for seconds; try again in a moment"
+            )
+        replication = _replication(settings, nodes)
         missing = [
             NewTopic(
                 topic.name,
