@@ -40,6 +40,8 @@ from trustfold_schemas.facts import Role
 from trustfold_schemas.scores import TrustScore
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded.async_store import open_store as open  # noqa: A004 - the seed's word
+from trustfold_streams.importers import effect_class_of
+from trustfold_streams.self_play import SelfPlayCoordinator, SelfPlayResult, SelfPlaySkipped
 from trustfold_streams.trust_store import TrustPolicy, TrustStore
 
 if TYPE_CHECKING:
@@ -50,6 +52,9 @@ __all__ = [
     "Decision",
     "EventRefused",
     "ReasonCode",
+    "SelfPlayCoordinator",
+    "SelfPlayResult",
+    "SelfPlaySkipped",
     "Subject",
     "ThresholdNotFoundError",
     "TraceSignals",
@@ -62,6 +67,7 @@ __all__ = [
     "TrustfoldError",
     "Verdict",
     "connect",
+    "effect_class_of",
     "extract_signals",
     "open",
 ]
