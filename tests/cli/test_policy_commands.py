@@ -239,8 +239,8 @@ def test_why_names_the_entry_that_differs(trusted: Shell) -> None:
     ended = trusted("why", made["decision_id"])
     assert ended.code == 1
     assert "digest DIFFERS" in ended.out
-    assert f"ledger entry {position} (" in ended.out
-    assert "a0 is 1, the facts give 1000000" in ended.out
+    assert f"ledger entry {position} [" in ended.out
+    assert "amount of tool_success is 1, the facts give 1000000" in ended.out
     assert trusted("why", made["decision_id"], "--json").json[0]["digest_matches"] is False
 
 

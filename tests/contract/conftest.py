@@ -54,6 +54,10 @@ class EmbeddedWorld:
             self._path, role=role, identity=identity, scopes=scopes, clock=self._clock
         )
 
+    def policy(self, role: Role = "owner") -> AsyncEmbeddedStore:
+        """The store itself is its policy."""
+        return self.open(role)
+
     def now(self) -> datetime:
         """The clock's moment."""
         return datetime_of(self._clock.now())

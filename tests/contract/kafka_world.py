@@ -19,6 +19,7 @@ from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock, SystemClock
 from trustfold_streams.kafka import topics
 from trustfold_streams.kafka.dead_letters import read_letters
+from trustfold_streams.kafka.policy import KafkaPolicy
 from trustfold_streams.kafka.settings import ROLES, KafkaSettings, Publisher
 from trustfold_streams.kafka.store import AsyncKafkaStore
 from trustfold_streams.kafka.table import TableReader
@@ -66,6 +67,12 @@ class KafkaWorld:
         async with AsyncKafkaStore(self._settings, role, self._clock) as store:
             await complete(store.table, self._clock.now() - MINUTE // 2)
             yield store
+
+    @asynccontextmanager
+    async def policy(self, role: Role = "owner") -> AsyncGenerator[KafkaPolicy]:
+        """The policy beside the store, once its table may be read."""
+        async with self.open(role) as store, KafkaPolicy.of(store, role) as policy:
+            yield policy
 
     async def _configure(self, role: Role, publisher: Publisher) -> None:
         known = self._settings.publishers

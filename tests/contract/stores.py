@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.facts import Role
 from trustfold_schemas.subject import Subject
-from trustfold_streams.trust_store import TrustStore
+from trustfold_streams.trust_store import TrustPolicy, TrustStore
 
 T = TypeVar("T")
 
@@ -43,6 +43,10 @@ class World(Protocol):
         scopes: Sequence[str] | None = None,
     ) -> AbstractAsyncContextManager[TrustStore]:
         """The store as one publisher holds it."""
+        ...
+
+    def policy(self, role: Role = "owner") -> AbstractAsyncContextManager[TrustPolicy]:
+        """The store's policy as one asker or operator holds it."""
         ...
 
     def now(self) -> datetime:

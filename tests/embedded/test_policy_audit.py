@@ -105,7 +105,11 @@ def test_why_of_a_spot_check(office: Office) -> None:
 @pytest.mark.parametrize(
     ("statement", "where", "difference"),
     [
-        ("UPDATE ledger SET a0 = 0", "ledger entry {} (", "a0 is 0, the facts give 1000000"),
+        (
+            "UPDATE ledger SET a0 = 0",
+            "ledger entry {} [",
+            "amount of tool_success is 0, the facts give 1000000",
+        ),
         ("UPDATE ledger SET recorded = recorded + 1", "ledger entry {}", "no fact gives it"),
         ("UPDATE ledger SET kind = 99", "ledger entry {}", "cannot be read"),
         ("DELETE FROM ledger", "ledger entry [", "the ledger lacks it"),
@@ -146,7 +150,7 @@ def test_a_changed_fact_is_named(office: Office, path: Path) -> None:
     why = office.store.policy.why(decision.decision_id)
     assert not why.digest_matches
     assert why.digest_of_ledger == decision.verdict.digest
-    assert "a0 is 1000000, the facts give 0" in why.differences[0].difference
+    assert "amount of tool_success is 1000000, the facts give 0" in why.differences[0].difference
     assert "earned/2" in why.differences[0].where
 
 

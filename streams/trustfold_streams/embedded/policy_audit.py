@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
 from trustfold_projections.laws.correlation import Key, KeyState, correlate, key_of, new_state
-from trustfold_projections.laws.fold import refold
 from trustfold_projections.laws.medians import MedianTable
 from trustfold_projections.laws.policy import Policy, PolicyLog
 from trustfold_projections.laws.policy.hindsight import (
@@ -19,34 +18,24 @@ from trustfold_projections.laws.policy.hindsight import (
     TakenBack,
     differing,
     impact,
-    verdict_again,
 )
-from trustfold_schemas.decisions import Decision, ReasonCode
+from trustfold_schemas.decisions import Decision
 from trustfold_schemas.errors import UnknownNameError
 from trustfold_schemas.events import (
-    ApprovalDecidedEvent,
     Event,
-    FeedbackEvent,
     RollbackLiftedEvent,
-    SignalsReportedEvent,
-    Step,
-    StepRecordedEvent,
     SubjectRolledBackEvent,
-    TraceClosedEvent,
     TraceEvent,
-    UndoExecutedEvent,
 )
-from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
-from trustfold_schemas.scores import Rollback, content_digest
+from trustfold_schemas.scores import Rollback
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import audit, decisions, rows, thresholds
 from trustfold_streams.embedded.errors import StoreDamagedError
-from trustfold_streams.embedded.findings import UNREADABLE, difference, moment_named
+from trustfold_streams.embedded.findings import UNREADABLE, moment_named
 from trustfold_streams.embedded.memory import load_medians
+from trustfold_streams.policy_hindsight import Stored, acted, digest_of, subjects_of, why_of
 from trustfold_streams.policy_port import Difference, Impacts, Why
-
-_NAMES = tuple(rows.ENTRY_COLUMNS.split(", "))
 
 # ---- why ---------------------------------------------------------------------------------------
 
@@ -57,74 +46,27 @@ def why(connection: sqlite3.Connection, decision_id: str) -> Why:
     subject, count = decision.action.subject, decision.verdict.version
     found: list[Difference] = []
     if not decisions.is_sound(connection, decision.position):
-        found.append(
-            Difference(f"decision {decision_id}", "its row, or the one before, was changed")
-        )
-    facts = audit.read_facts(connection, Key("trace", decision.action.trace_id))
-    step, step_recorded = _step_of(decision, facts)
+        words = "its row, or the one before, was changed"
+        found.append(Difference(f"decision {decision_id}", words))
     stored = list(_stored(connection, subject, count))
     derived, damaged = _derived_from(connection, subject, stored)
-    if _digest(subject, derived) != decision.verdict.digest or damaged:
+    if digest_of(subject, derived) != decision.verdict.digest or damaged:
         # Something is wrong, so what the entries name cannot be relied on to find the facts.
         derived, damaged = _derived(subject, count, MedianTable(), _all_facts(connection))
-    found += damaged
-    found += _differences(stored, derived)
-    of_ledger = _digest(subject, [entry for _, entry in stored if entry is not None])
-    of_facts = _digest(subject, derived)
-    again = None
-    if ReasonCode.CORRUPT not in decision.verdict.reasons:
-        state = refold(subject, derived) if derived else None
-        again = verdict_again(decision, state, _policy_then(connection, decision))
-        if again != decision.verdict and of_facts == decision.verdict.digest:
-            words = f"asked again of the same past it is {again.verdict} ({again.reason})"
-            found.append(Difference(f"decision {decision_id}", words))
-    return Why(
-        decision=decision,
-        step=step,
-        step_recorded=step_recorded,
-        feedback=tuple(fact for fact in facts if _speaks_of(fact.event, decision)),
-        digest_of_ledger=of_ledger if count else None,
-        digest_of_facts=of_facts if count else None,
-        verdict_again=again,
-        differences=tuple(found),
+    return why_of(
+        decision,
+        audit.read_facts(connection, Key("trace", decision.action.trace_id)),
+        stored,
+        derived,
+        _policy_then(connection, decision),
+        [*found, *damaged],
+        # The ledger alone does not say which event made an entry; a fact makes one a subject.
+        lambda entry: (entry.recorded, entry.revision),
     )
 
 
-def _step_of(decision: Decision, facts: Iterable[Fact]) -> tuple[Step | None, int | None]:
-    """The step that carries the decision, else the step of its name, and when it was recorded."""
-    named: tuple[Step | None, int | None] = (None, None)
-    for fact in facts:
-        event = fact.event
-        if isinstance(event, TraceClosedEvent):
-            steps: Sequence[Step] = event.data.steps
-        elif isinstance(event, StepRecordedEvent):
-            steps = (event.data.step,)
-        else:
-            continue
-        for step in steps:
-            if step.decision_id == decision.decision_id:
-                return step, fact.recorded
-            if step.step_id == decision.action.step_id and named[0] is None:
-                named = step, fact.recorded
-    return named
-
-
-def _speaks_of(event: Event, decision: Decision) -> bool:
-    """Whether an event is feedback on the decision's step."""
-    if not isinstance(event, FeedbackEvent):
-        return False
-    if not isinstance(event, ApprovalDecidedEvent | UndoExecutedEvent):
-        return True
-    data, action = event.data, decision.action
-    return (data.step_ids is None or action.step_id in data.step_ids) and (
-        data.subjects is None or action.subject in data.subjects
-    )
-
-
-def _stored(
-    connection: sqlite3.Connection, subject: Subject, count: int
-) -> Iterator[tuple[int, Entry | None]]:
-    """A subject's first entries as the ledger has them, with their positions; None: unreadable.
+def _stored(connection: sqlite3.Connection, subject: Subject, count: int) -> Iterator[Stored]:
+    """A subject's first entries as the ledger has them.
 
     By the entries' own subject, so that a broken `prev` leaves nothing out.
     """
@@ -133,17 +75,18 @@ def _stored(
         "FROM subjects WHERE (scope, tool, effect) = (?, ?, ?)) ORDER BY position LIMIT ?",
         (*subject, count),
     ):
+        where = f"ledger entry {position}"
         try:
-            yield position, rows.entry_of(tuple(row), subject)
+            yield Stored(where, rows.entry_of(tuple(row), subject))
         except UNREADABLE:
-            yield position, None
+            yield Stored(where, None)
 
 
 def _derived_from(
-    connection: sqlite3.Connection, subject: Subject, stored: Sequence[tuple[int, Entry | None]]
+    connection: sqlite3.Connection, subject: Subject, stored: Sequence[Stored]
 ) -> tuple[list[Entry], list[Difference]]:
     """A subject's entries had again from all facts of the keys that these entries are of."""
-    moments = [entry.recorded for _, entry in stored if entry is not None]
+    moments = [one.entry.recorded for one in stored if one.entry is not None]
     hashes: set[int] = set()
     for some in _batches(moments):
         marks = ", ".join("?" * len(some))
@@ -191,38 +134,6 @@ def _derived(
     return made[:count], found
 
 
-def _differences(
-    stored: Sequence[tuple[int, Entry | None]], derived: Sequence[Entry]
-) -> Iterator[Difference]:
-    """What the ledger's entries and the facts' differ in, matched by moment and revision."""
-    expected = {(entry.recorded, entry.revision): entry for entry in derived}
-    for position, entry in stored:
-        if entry is None:
-            yield Difference(f"ledger entry {position}", "cannot be read")
-            continue
-        wanted = expected.pop((entry.recorded, entry.revision), None)
-        if wanted is None:
-            yield Difference(
-                f"ledger entry {position}",
-                f"recorded {moment_named(entry.recorded)}, revision {entry.revision}: "
-                "no fact gives it",
-            )
-        elif rows.entry_values(entry) != rows.entry_values(wanted):
-            words = difference(rows.entry_values(entry), rows.entry_values(wanted), _NAMES)
-            yield Difference(f"ledger entry {position} ({wanted.entry_id})", words)
-    for entry in expected.values():
-        where = f"ledger entry {entry.entry_id}"
-        yield Difference(where, f"recorded {moment_named(entry.recorded)}: the ledger lacks it")
-
-
-def _digest(subject: Subject, entries: Sequence[Entry]) -> str:
-    """The content digest of what entries fold to; says so where they cannot be folded."""
-    try:
-        return content_digest(refold(subject, entries))
-    except UNREADABLE as error:
-        return f"none: {error}"
-
-
 # ---- what rests on what ------------------------------------------------------------------------
 
 
@@ -245,20 +156,9 @@ def impact_of(connection: sqlite3.Connection, name: str) -> Impacts:
     return Impacts(
         name=name,
         what=what,
-        acted=tuple(_acted(connection, trace_id, facts)),
-        rested=tuple(_rested(connection, _subjects_of(facts), TakenBack(trace_id=trace_id))),
+        acted=tuple(acted(decisions.of_trace(connection, trace_id), facts)),
+        rested=tuple(_rested(connection, subjects_of(facts), TakenBack(trace_id=trace_id))),
     )
-
-
-def _acted(
-    connection: sqlite3.Connection, trace_id: str, facts: Sequence[Fact]
-) -> Iterator[Decision]:
-    """The promotions of a trace whose steps were executed, or of which no step is known yet."""
-    for decision in decisions.of_trace(connection, trace_id):
-        if decision.verdict.verdict == "allow":
-            step, _ = _step_of(decision, facts)
-            if step is None or step.executed:
-                yield decision
 
 
 def _impact_of_event(connection: sqlite3.Connection, name: str) -> Impacts:
@@ -355,21 +255,3 @@ def _event_named(connection: sqlite3.Connection, name: str) -> Event:
     if row is None:
         raise UnknownNameError(f"no event and no trace of the log is named {name!r}")
     return rows.fact_of(row).event
-
-
-def _subjects_of(facts: Iterable[Fact]) -> list[Subject]:
-    """The subjects of a trace's steps, in order."""
-    found: dict[Subject, None] = {}
-    scope, steps = "", list[Step]()
-    for fact in facts:
-        event = fact.event
-        if isinstance(event, TraceClosedEvent):
-            scope = event.data.scope
-            steps += event.data.steps
-        elif isinstance(event, StepRecordedEvent):
-            scope = event.data.scope
-            steps.append(event.data.step)
-        elif isinstance(event, SignalsReportedEvent):
-            found[event.data.subject] = None
-    found |= dict.fromkeys(Subject(scope, step.tool, step.effect) for step in steps)
-    return sorted(found)
