@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trustfold_projections.analysis.exact import Wide, quotients
+from trustfold_projections.analysis.exact import Blocks, Total, Wide, quotients
 
 PPM = 10**6
 DENS = st.one_of(
@@ -26,13 +26,24 @@ def decimals(numbers: list[int]) -> Wide:
     return Wide.of(table, "x")
 
 
+def total(
+    numbers: list[int], blk: list[int] | None = None, counts: list[int] | None = None
+) -> Total:
+    """Each number a subject of its own, unless `counts` says how many rows each subject has."""
+    many = np.array(counts or [1] * len(numbers), np.int64)
+    starts = np.cumsum(many) - many
+    return Total(
+        decimals(numbers), Blocks(starts, many, np.array(blk or [2] * len(numbers), np.int64))
+    )
+
+
 @settings(max_examples=300)
 @given(st.lists(st.tuples(DENS, st.floats(0, 1)), min_size=1, max_size=20), st.randoms())
 def test_quotients_are_correctly_rounded(rows: list[tuple[int, float]], rng: random.Random) -> None:
     """For every num <= den * 10**6 the double is the one of Python's int / int."""
     dens = [den for den, _ in rows]
     nums = [min(den * PPM, int(share * den * PPM) + rng.randrange(3)) for den, share in rows]
-    made = quotients(decimals(nums), decimals(dens), 0.5)
+    made = quotients(total(nums), total(dens), 0.5)
     expected = [n / (d * PPM) if d else 0.5 for n, d in zip(nums, dens, strict=True)]
     assert made.tolist() == expected
 
@@ -47,7 +58,7 @@ def test_quotients_on_both_sides_of_halfway() -> None:
         n = ((2 * q + 1) * d * PPM) >> rng.randrange(54, 60)
         nums.append(max(0, min(n + rng.randrange(-1, 2), d * PPM)))
         dens.append(d)
-    made = quotients(decimals(nums), decimals(dens), 0.0)
+    made = quotients(total(nums), total(dens), 0.0)
     assert made.tolist() == [n / (d * PPM) for n, d in zip(nums, dens, strict=True)]
 
 
@@ -59,3 +70,21 @@ def test_wide_sums_carry() -> None:
         n + m for n, m in zip(numbers, [1, 1, 2**64 - 1, 1, 2**63], strict=True)
     ]
     assert np.all(both.pair()[0] >= 0)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.lists(st.tuples(DENS, st.floats(0, 1)), min_size=1, max_size=4), min_size=1))
+def test_quotients_of_totals_over_several_blocks(subjects: list[list[tuple[int, float]]]) -> None:
+    """Blocks differ by powers of 2**32, and together pass 128 bits."""
+    counts = [len(rows) for rows in subjects]
+    blk = [number for rows in subjects for number in range(1, len(rows) + 1)]
+    dens = [den for rows in subjects for den, _ in rows]
+    nums = [min(den * PPM, int(share * den * PPM)) for rows in subjects for den, share in rows]
+    expected = []
+    for start, count in zip(np.cumsum(counts) - counts, counts, strict=True):
+        mine = range(start, start + count)
+        n = sum(nums[row] << 32 * blk[row] for row in mine)
+        d = sum(dens[row] << 32 * blk[row] for row in mine)
+        expected.append(n / (d * PPM) if d else 0.5)
+    made = quotients(total(nums, blk, counts), total(dens, blk, counts), 0.5)
+    assert made.tolist() == expected

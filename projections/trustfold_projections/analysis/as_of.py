@@ -33,11 +33,14 @@ def sums_as_of(
     archive: Archive,
     moment: int,
     subject: Subject | None = None,
+    *,
+    by_entry: bool = False,
 ) -> tuple[pa.Table, Rollbacks]:
     """One row a subject and block of eras as of a moment, of all subjects or one; the rollbacks.
 
     Columns: subject, blk, the SUMS as DECIMAL(38, 0) (each stands for itself times 2**(32 blk)),
-    n, v, lu, lb, lg; sorted by subject and blk. Raises NotSettledError, ArchiveDamagedError.
+    n, v, lu, lb, lg; sorted by subject and blk. `by_entry` uses no rollup. Raises
+    NotSettledError, ArchiveDamagedError.
     """
     archive.require_settled(moment)
     rollbacks = rollbacks_as_of(connection, archive, moment, subject)
@@ -48,15 +51,17 @@ def sums_as_of(
             within.append(line)
         elif (line.min_recorded or 0) <= moment:
             astride.append(line)
-    by_entry = archive.manifest.segments("ledger") if rollbacks else astride
-    views.segments(connection, "raw_ledger", "ledger", [archive.file(line) for line in by_entry])
-    views.rollups(connection, archive, within)
+    whole = bool(rollbacks) or by_entry
+    lines = [*within, *astride] if whole else astride
+    views.segments(connection, "raw_ledger", "ledger", [archive.file(line) for line in lines])
+    views.rollups(connection, archive, () if by_entry else within)
     views.make(connection, everything=False)
     where, values = "true", dict[str, object](moment=moment)
     if subject is not None:
         where, values["subject"] = "subject = $subject", subject.key.decode()
     table: pa.Table = connection.sql(
-        f"FROM sums_as_of($moment) WHERE {where} ORDER BY subject, blk", params=values
+        f"FROM sums_as_of($moment, by_entry := {by_entry}) WHERE {where} ORDER BY subject, blk",
+        params=values,
     ).to_arrow_table()
     return table, rollbacks
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from trustfold_projections.archive.schema import BLOCK, SUMS
 from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS, WITHOUT_EVIDENCE
-from trustfold_projections.laws.time_weights import ZERO, era_and_m
+from trustfold_projections.laws.time_weights import HALF_LIFE, MANTISSAS, ZERO, era_and_m
 from trustfold_schemas.amounts import PPM
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -22,6 +22,10 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Pair = tuple[Floats, Floats]
 """A double-double: a number is the sum of both, the second at most half an ulp of the first."""
 
+NEVER: Final = -1
+"""In place of a moment that there was not."""
+
+_MANTISSAS: Final[Ints] = np.array(MANTISSAS, dtype=np.int64)
 _SPLIT: Final = float(2**27 + 1)
 _DOUBT: Final = 1e-9
 """In units in the last place: so near to half of one the double-double does not decide."""
@@ -35,31 +39,24 @@ class Scores(NamedTuple):
     raw_score: Floats
     n_samples: Ints
     version: Ints
-    last_updated: list[int | None]
+    last_updated: Ints
+    """Microseconds since 1970; NEVER where there was no clean trace."""
 
 
 def scores_of(sums: pa.Table) -> Scores:
     """The values and raw_score of every subject in sums as of a moment (`as_of.sums_as_of`)."""
     keys = sums.column("subject").to_pylist()
-    first = np.array([i == 0 or keys[i] != keys[i - 1] for i in range(len(keys))], dtype=bool)
-    starts = np.flatnonzero(first)
+    # Rows are sorted by subject; comparing neighbours as Python's texts is what costs least.
+    starts = np.flatnonzero([i == 0 or keys[i] != keys[i - 1] for i in range(len(keys))])
     counts = np.diff(np.append(starts, len(keys)))
-    several = np.flatnonzero(counts > 1).tolist()
+    blocks = Blocks(starts, counts, np.asarray(sums.column("blk").to_numpy(), np.int64))
     ints = {name: Wide.of(sums, name) for name in SUMS}
     values: list[Floats] = []
     for i in range(5):
         num, den = ints[f"x{i}"], ints[f"d{i}"]
         if i == 0:
             num, den = num.plus(ints["sp_x"]), den.plus(ints["sp_d"])
-        value = quotients(num.at(starts), den.at(starts), WITHOUT_EVIDENCE[i])
-        for row in several:
-            # Blocks of one subject differ by powers of 2**32 and pass 128 bits together.
-            block = range(starts[row], starts[row] + counts[row])
-            blk = [int(sums.column("blk")[at].as_py()) * BLOCK for at in block]
-            top = sum(num.exact(at) << shift for at, shift in zip(block, blk, strict=True))
-            bottom = sum(den.exact(at) << shift for at, shift in zip(block, blk, strict=True))
-            value[row] = top / (bottom * PPM) if bottom else WITHOUT_EVIDENCE[i]
-        values.append(value)
+        values.append(quotients(Total(num, blocks), Total(den, blocks), WITHOUT_EVIDENCE[i]))
     a, b, c, d, e = RAW_SCORE_WEIGHTS
     tool, approval, cost, clean, undo = values
     # The order of float operations of SPEC 4, one rounding each: numpy fuses none of them.
@@ -70,20 +67,19 @@ def scores_of(sums: pa.Table) -> Scores:
         raw_score=raw,
         n_samples=_per_subject(sums, "n", starts),
         version=_per_subject(sums, "v", starts),
-        last_updated=_latest(sums, starts, counts),
+        last_updated=_latest(sums, starts),
     )
 
 
-def freshness(last_updated: list[int | None], now: int) -> Floats:
-    """g(last_updated) / g(now), at most 1, 0 without last_updated; a moment is microseconds."""
+def freshness(last_updated: Ints, now: int) -> Floats:
+    """The freshness g(last_updated) / g(now), at most 1, and 0 for NEVER; `now` in microseconds."""
     era_now, m_now = era_and_m(max(now, ZERO))
-    made = np.zeros(len(last_updated))
-    for i, moment in enumerate(last_updated):
-        if moment is not None:
-            era, m = era_and_m(moment)
-            # Both mantissas are below 2**31, and a power of two scales exactly.
-            made[i] = min(1.0, float(np.ldexp(m / m_now, era - era_now)))
-    return made
+    era, rem = np.divmod(np.maximum(last_updated, ZERO) - ZERO, HALF_LIFE)
+    i, f = np.divmod(rem * (len(MANTISSAS) - 1), HALF_LIFE)
+    m = _MANTISSAS[i] + (_MANTISSAS[i + 1] - _MANTISSAS[i]) * f // HALF_LIFE
+    # Both mantissas are below 2**31, and a power of two scales exactly.
+    made = np.ldexp(m / m_now, np.maximum(era - era_now, -1_000).astype(np.int32))
+    return np.where(last_updated == NEVER, 0.0, np.minimum(made, 1.0))
 
 
 def _per_subject(sums: pa.Table, name: str, starts: Ints) -> Ints:
@@ -91,14 +87,9 @@ def _per_subject(sums: pa.Table, name: str, starts: Ints) -> Ints:
     return np.add.reduceat(column, starts) if len(starts) else column
 
 
-def _latest(sums: pa.Table, starts: Ints, counts: Ints) -> list[int | None]:
-    moments: list[int | None] = sums.column("lu").to_pylist()
-    if len(starts) == len(moments):
-        return moments
-    return [
-        max((one for one in moments[at : at + count] if one is not None), default=None)
-        for at, count in zip(starts.tolist(), counts.tolist(), strict=True)
-    ]
+def _latest(sums: pa.Table, starts: Ints) -> Ints:
+    moments: Ints = sums.column("lu").combine_chunks().fill_null(NEVER).to_numpy()
+    return np.maximum.reduceat(moments, starts) if len(starts) else moments
 
 
 class Wide:
@@ -147,10 +138,54 @@ class Wide:
         return made
 
 
-def quotients(num: Wide, den: Wide, without: float) -> Floats:
+class Blocks(NamedTuple):
+    """Where the rows of each subject begin, how many there are, and the block of each row."""
+
+    starts: Ints
+    counts: Ints
+    blk: Ints
+
+
+class Total:
+    """One number a subject: its blocks, each a row, added up at their powers of 2**32.
+
+    Together they may pass 128 bits, so that they are added as double-doubles, relative to the
+    subject's last block, and as Python's integers only where it matters.
+    """
+
+    def __init__(self, rows: Wide, blocks: Blocks) -> None:
+        self._rows = rows
+        self._blocks = blocks
+
+    def pair(self) -> Pair:
+        """Every subject's total over 2**(32 * its last block), and 0 for nothing but zeros."""
+        starts, counts, blk = self._blocks
+        last = blk[starts + counts - 1] if len(starts) else blk
+        made: Pair = (np.zeros(len(starts)), np.zeros(len(starts)))
+        for number in range(int(counts.max()) if len(counts) else 0):
+            has = np.flatnonzero(counts > number)
+            rows = starts[has] + number
+            high, low = self._rows.at(rows).pair()
+            # What is 2**1000 times smaller than the rest is nothing to a double-double.
+            scale = np.ldexp(1.0, np.maximum(BLOCK * (blk[rows] - last[has]), -900))
+            part = _two_sum(made[0][has], high * scale)
+            part = _two_sum(part[0], part[1] + made[1][has] + low * scale)
+            made[0][has], made[1][has] = part
+        return made
+
+    def exact(self, subject: int) -> int:
+        """One subject's total as an integer."""
+        starts, counts, blk = self._blocks
+        start, count = int(starts[subject]), int(counts[subject])
+        return sum(
+            self._rows.exact(row) << BLOCK * int(blk[row]) for row in range(start, start + count)
+        )
+
+
+def quotients(num: Total, den: Total, without: float) -> Floats:
     """The quotients num / (den * 10**6), correctly rounded; `without` where den is 0."""
-    nothing = (den.high == 0) & (den.low == 0)
     top, (d1, d2) = num.pair(), den.pair()
+    nothing = d1 == 0
     d1 = np.where(nothing, 1.0, d1)
     bottom = _sum_of(*_product(d1, np.full_like(d1, PPM)), d2 * PPM)
     first = top[0] / bottom[0]
@@ -167,7 +202,7 @@ def quotients(num: Wide, den: Wide, without: float) -> Floats:
     close = (np.abs(np.abs(left) - wide) <= doubt * wide) | (
         np.abs(np.abs(left) - narrow) <= doubt * narrow
     )
-    for row in np.flatnonzero(close & ~nothing).tolist():
+    for row in np.flatnonzero(close & (made > 0) & ~nothing).tolist():
         made[row] = num.exact(row) / (den.exact(row) * PPM)
     return np.where(nothing, without, made)
 

@@ -76,9 +76,7 @@ class KafkaLog:
         self._settings = settings
         self._archived = archived
         self._runner = runner
-        name = f"{settings.app_id}-{NAME}"
-        self._consumer = new_consumer(settings, name, fetch_max_wait_ms=100)
-        self._watermarks = Watermarks(settings, name)
+        self._open = contextlib.AsyncExitStack()
         self._ends: dict[Place, int] = {}
 
     @property
@@ -87,28 +85,32 @@ class KafkaLog:
         return self._settings.memory_days * DAY
 
     async def start(self, clock: Clock) -> None:
-        """Connect, and note how far the log has settled and then where it ends."""
+        """Connect inside the loop, and note how far the log has settled and then where it ends."""
         require_topics(
             self._settings, await topics_there(self._settings), [*_CUT, *_SINGLE, "progress"]
         )
         standing = await Standing.read(self._settings, clock)
         # What the archive has said holds, whoever has forgotten it since.
         self.settled = max(standing.settled_up_to(), self._archived.settled)
+        name = f"{self._settings.app_id}-{NAME}"
+        self._consumer = new_consumer(self._settings, name, fetch_max_wait_ms=100)
+        self._open.push_async_callback(self._consumer.stop)
         await self._consumer.start()
-        await self._watermarks.start()
+        watermarks = Watermarks(self._settings, name)
+        self._open.push_async_callback(watermarks.stop)
+        await watermarks.start()
         places = [Place(topic, 0) for topic in _SINGLE] + [
             Place(topic, partition)
             for topic in _CUT
             for partition in range(self._settings.partitions)
         ]
         named = {place: self._named(place) for place in places}
-        ends = await self._watermarks.of(list(named.values()))
+        ends = await watermarks.of(list(named.values()))
         self._ends = {place: ends[one] for place, one in named.items()}
 
     async def stop(self) -> None:
         """Disconnect."""
-        await self._watermarks.stop()
-        await self._consumer.stop()
+        await self._open.aclose()
 
     def ends(self) -> Mapping[Place, int]:
         """Where each partition ended when the visit began, open transactions included."""
@@ -147,11 +149,7 @@ class KafkaLog:
         Raises LostInputError where they are to be `whole` and the partition begins later.
         """
         one = self._named(place)
-        self._consumer.assign([one])
-        first = self._runner.run(self._first(one))
-        if whole and first > start:
-            raise LostInputError(one.topic, one.partition, start, first)
-        self._consumer.seek(one, max(start, first))
+        self._runner.run(self._begin(one, start, whole=whole))
         heard = time.monotonic()
         while self._runner.run(self._position(one)) < end:
             # The ends of transactions leave gaps, so the position says when the end is reached.
@@ -165,9 +163,12 @@ class KafkaLog:
                     f"before its end at {end}"
                 )
 
-    async def _first(self, place: TopicPartition) -> int:
-        found: int = (await self._consumer.beginning_offsets([place]))[place]
-        return found
+    async def _begin(self, place: TopicPartition, start: int, *, whole: bool) -> None:
+        self._consumer.assign([place])
+        first = (await self._consumer.beginning_offsets([place]))[place]
+        if whole and first > start:
+            raise LostInputError(place.topic, place.partition, start, first)
+        self._consumer.seek(place, max(start, first))
 
     async def _position(self, place: TopicPartition) -> int:
         return await self._consumer.position(place)

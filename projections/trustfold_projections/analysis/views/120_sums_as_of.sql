@@ -1,4 +1,4 @@
--- sums_as_of(moment): the exact sums of every subject as of a moment, by block of 32 eras.
+-- sums_as_of(moment, by_entry := false): the exact sums of every subject as of a moment, by block of 32 eras.
 -- subject: key of the subject
 -- blk: era // 32; a sum stands for itself times 2**(32 * blk)
 -- x0: sum of amount * g of tool_success, ppm
@@ -20,9 +20,10 @@
 -- lg: last_grant_at, us since 1970
 --
 -- Segments that lie wholly before the moment are read as their rollups, those that straddle it
--- entry by entry, and so are all of the subjects with a rollback in force. Products in BIGINT
+-- entry by entry, and so are all of the subjects with a rollback in force; `by_entry` reads no
+-- rollup. Products in BIGINT
 -- inside, powers of two multiplied outside: `<<` throws on negative values.
-CREATE OR REPLACE MACRO sums_as_of(moment) AS TABLE
+CREATE OR REPLACE MACRO sums_as_of(moment, by_entry := false) AS TABLE
 WITH rolled AS MATERIALIZED (
     SELECT subject, list({'low': low, 'high': high}) AS intervals
     FROM rollbacks_as_of(moment) GROUP BY subject
@@ -48,7 +49,7 @@ WITH rolled AS MATERIALIZED (
            sum(sp_d_hi)::HUGEINT * 2251799813685248 + sum(sp_d_lo) AS sp_d,
            sum(n) AS n, sum(v) AS v, max(lu) AS lu, max(lb) AS lb, max(lg) AS lg
     FROM raw_rollups ANTI JOIN rolled USING (subject)
-    WHERE seg_max <= moment GROUP BY subject, blk
+    WHERE seg_max <= moment AND NOT by_entry GROUP BY subject, blk
     UNION ALL
     SELECT subject, (era >> 5)::INTEGER AS blk,
            sum(x0 * (1::HUGEINT << (era & 31)::INTEGER)) AS x0,
@@ -74,7 +75,7 @@ WITH rolled AS MATERIALIZED (
                sum(n) AS n, count(*) AS v, max(occurred_us) FILTER (clean) AS lu,
                max(bad_at) AS lb, max(grant_at) AS lg
         FROM raw_ledger ANTI JOIN rolled USING (subject)
-        WHERE recorded_us <= moment AND seg_max > moment GROUP BY subject, era
+        WHERE recorded_us <= moment AND (seg_max > moment OR by_entry) GROUP BY subject, era
     ) GROUP BY subject, blk
     UNION ALL
     SELECT subject, (era >> 5)::INTEGER AS blk,
