@@ -48,6 +48,9 @@ from trustfold_streams.kafka.worker import Worker
 PARTITIONS = 3
 SESSION_MS = 3_000
 COMPLETE_SECONDS_MAX = 90.0
+STOP_SECONDS_MAX = 45.0
+STORY_SECONDS_MAX = 300.0
+"""A test that hangs is one that fails."""
 RECORDED = 2_000_000_000_000_000
 """The first moment of the law's own log; every event here is long past by then."""
 
@@ -59,12 +62,13 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 def story(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
-    """Run a test that is a coroutine in an event loop of its own."""
+    """Run a test that is a coroutine in an event loop of its own, for a bounded time."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         async def whole() -> None:
-            await test(*args, **kwargs)
+            async with asyncio.timeout(STORY_SECONDS_MAX):
+                await test(*args, **kwargs)
 
         asyncio.run(whole())
 
@@ -116,7 +120,9 @@ async def working(settings: KafkaSettings, *, history: bool = True) -> AsyncGene
                     running.result()
             finally:
                 running.cancel()
-                await worker.stop()
+                # It finishes what is in flight, which may never be acknowledged.
+                async with asyncio.timeout(STOP_SECONDS_MAX):
+                    await worker.stop()
 
 
 # ---- in ----------------------------------------------------------------------------------------
