@@ -48,8 +48,10 @@ check: .venv/dev.stamp  ## formatting, lint, types, import contract
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-logo
 
-bench: .venv/dev.stamp  ## the embedded store: rates, lookups, sizes, beside the seed's snippet
-	$(BIN)/python -m pytest -s -o python_files='bench_*.py' tests/benchmarks/bench_embedded.py $(ARGS)
+BENCHES := $(filter-out %/bench_kafka.py,$(wildcard tests/benchmarks/bench_*.py))
+
+bench: .venv/dev.stamp  ## store, policy, archive and backtest, beside the seed's snippet
+	$(BIN)/python -m pytest -s -o python_files='bench_*.py' $(BENCHES) $(ARGS)
 
 bench-kafka: .venv/dev.stamp  ## the pipeline beside a plain Faust agent and Quix Streams
 	$(BIN)/python -m pytest -s -o python_files='bench_*.py' tests/benchmarks/bench_kafka.py $(ARGS)
