@@ -28,7 +28,7 @@ from trustfold_projections.laws.time_weights import g
 from trustfold_streams.embedded import rows as embedded_rows
 
 LEDGER_0 = Place("ledger", 0)
-few = settings(max_examples=max(10, settings().max_examples // 5))
+few = settings(max_examples=max(5, settings().max_examples // 10))
 """For what opens a database or writes a file."""
 
 

@@ -1,0 +1,62 @@
+"""The archiver on a broker: the same files, the same integers, gaps and all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.broker.command_pipelines import Pipeline, Run, said, signal
+from tests.cli.commands import Ended, Shell
+from trustfold_projections.archive import manifest as manifests
+from trustfold_projections.archive.reading import read_segment
+from trustfold_schemas.subject import Subject
+
+pytestmark = pytest.mark.broker
+
+SUBJECT = Subject("", "archived", "invoke")
+
+
+def digests(ended: Ended) -> dict[tuple[str, ...], str]:
+    """The content digests that `scores --json` printed, by subject."""
+    assert ended.code == 0, ended
+    return {tuple(one["subject"]): one["digest"] for one in ended.json}
+
+
+def test_a_pipeline_is_archived_pass_by_pass(
+    pipeline: Pipeline, run: Run, embedded: Run, shell: Shell, tmp_path: Path
+) -> None:
+    """Scores as of a moment are those of the broker and the file; the second pass goes on."""
+    folder, name = tmp_path / "archive", f"archive:{tmp_path / 'archive'}"
+    moment = pipeline.settled_now()
+    first = said(run("archive", str(folder), "--json"))
+    assert first["settled"] >= moment
+    found = digests(shell("scores", "--as-of", moment, "--json", "--store", name))
+    assert found == digests(run("scores", "--as-of", moment, "--json"))
+    assert digests(embedded("scores", "--json")).items() <= found.items()
+
+    file = shell.file([signal(f"archived{n}", SUBJECT, n % 2) for n in range(40)])
+    assert run("ingest", file).code == 0
+    pipeline.caught_up()
+    later = pipeline.settled_now()
+    second = said(run("archive", str(folder), "--json"))
+    assert second["rows"] >= 80
+    again = digests(shell("scores", "--as-of", moment, "--json", "--store", name))
+    assert again == found
+    ours = digests(shell("scores", "--as-of", later, "--json", "--store", name))
+    assert ours == digests(run("scores", "--as-of", later, "--json"))
+    assert tuple(SUBJECT) in ours
+
+    proven = shell("verify", "--store", name, "--anchor", first["head"], "--json")
+    report = json.loads(proven.out)
+    assert (proven.code, report["findings"]) == (0, [])
+    assert report["entries"] > 0
+    lines = manifests.load(folder).lines
+    # Where transactions end no record stands, and the declared ranges go over it.
+    ledger = [line for line in lines if line.topic == "ledger"]
+    records = [set(read_segment(folder, line).column("offset").to_pylist()) for line in ledger]
+    assert sum(line.end - line.start for line in ledger) > sum(map(len, records)) > 0
+    third = said(run("archive", str(folder), "--json"))
+    assert third["rows"] == 0
+    assert len(manifests.load(folder).lines) <= len(lines) + 1
