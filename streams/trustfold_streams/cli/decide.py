@@ -52,8 +52,8 @@ def decide(
             "args_fingerprint": fingerprint,
         }
     )
-    with settings.open_file("create") as store:
-        made = store.policy.decide(action)
+    with settings.open_policy("create") as policies:
+        made = policies.decide(action)
     if as_json:
         print_json(decision_json(made))
     else:

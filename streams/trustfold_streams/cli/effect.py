@@ -12,7 +12,6 @@ from trustfold_projections.laws.policy.globs import rank
 from trustfold_schemas import actions
 from trustfold_schemas.decisions import BANDS
 from trustfold_schemas.events import Reversibility
-from trustfold_schemas.receipts import Document
 from trustfold_streams.cli.options import (
     Author,
     Settings,
@@ -63,14 +62,14 @@ def declare(
     In GLOB only `*` is special. Of several that match, the one with the longest text before its
     first star rules, then the longest one.
     """
-    with settings.open_file("create") as store:
-        version = _version(store.policy.in_force(), glob) if expect is None else expect
-        store.policy.say(
+    with settings.open_policy("create") as policies:
+        version = _version(policies.in_force(), glob) if expect is None else expect
+        policies.say(
             lambda one: actions.effect_declared(
                 one, glob, reversibility, author.by, author.why, version
             )
         )
-        made = store.policy.in_force().declarations[glob]
+        made = policies.in_force().declarations[glob]
     if as_json:
         print_json({"effect": glob, "reversibility": reversibility, "version": made.version})
     else:
@@ -87,15 +86,13 @@ def declare(
 @click.pass_obj
 def remove(settings: Settings, glob: str, expect: int | None, author: Author, as_json: bool) -> int:
     """Take a declaration away; the next wider one rules. Exit 1 if GLOB is not declared."""
-    with settings.open_file("write") as store:
-        policy = store.policy.in_force()
+    with settings.open_policy("write") as policies:
+        policy = policies.in_force()
         if glob not in policy.declarations:
             complain(f"no declaration is of the glob {glob!r}")
             return 1
         version = _version(policy, glob) if expect is None else expect
-        store.policy.say(
-            lambda one: actions.effect_removed(one, glob, author.by, author.why, version)
-        )
+        policies.say(lambda one: actions.effect_removed(one, glob, author.by, author.why, version))
     if as_json:
         print_json({"removed": {"effect": glob}})
     else:
@@ -109,8 +106,8 @@ def remove(settings: Settings, glob: str, expect: int | None, author: Author, as
 @click.pass_obj
 def list_(settings: Settings, as_json: bool) -> int:
     """List the declarations in force, the one that rules first at the top."""
-    with settings.open_file("read") as store:
-        policy = store.policy.in_force()
+    with settings.open_policy("read") as policies:
+        policy = policies.in_force()
     known = sorted(policy.declarations.values(), key=lambda one: rank(one.effect))
     if as_json:
         for one in known:
@@ -154,19 +151,21 @@ def load_defaults(settings: Settings, by: str, as_json: bool) -> int:
 
     A glob that was ever declared or removed here stays as it is.
     """
-    with settings.open_file("create") as store:
-        versions = store.policy.in_force().versions
+    with settings.open_policy("create") as policies:
+        versions = policies.in_force().versions
         shipped = list(shipped_declarations(by))
         new = [one for one in shipped if not versions.get(Key("policy", f"effect {one.effect}"))]
-        store.ingest(
-            Document(
-                actions.effect_declared(
-                    store.author(), one.effect, one.reversibility, one.by, one.why, 0
-                ),
-                "load-defaults",
+        for one in new:
+            policies.say(
+                lambda author: actions.effect_declared(
+                    author,
+                    one.effect,  # noqa: B023 - said at once
+                    one.reversibility,  # noqa: B023
+                    one.by,  # noqa: B023
+                    one.why,  # noqa: B023
+                    0,
+                )
             )
-            for one in new
-        )
     if as_json:
         print_json({"declared": len(new), "left_as_they_are": len(shipped) - len(new)})
     else:

@@ -24,7 +24,6 @@ from trustfold_streams.cli.options import (
     subject_arguments,
 )
 from trustfold_streams.cli.output import complain, console, plain, print_json, short_moment, table
-from trustfold_streams.embedded import EmbeddedStore
 
 
 @click.command()
@@ -66,8 +65,9 @@ def explain(
         other, decisions = None, list[Differing]()
         if made is not None and without is not None:
             other = take_apart(subject, store.entries_without(subject, without), now, 0)
-            if isinstance(store, EmbeddedStore):
-                decisions = store.policy.differing(subject, without)
+            if not settings.on_archive:
+                with settings.open_policy("read") as policies:
+                    decisions = policies.differing(subject, without)
     if made is None:
         complain(f"nothing is known of {shown(subject)}")
         return 1

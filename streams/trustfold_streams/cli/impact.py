@@ -23,8 +23,8 @@ def impact(settings: Settings, name: str, as_json: bool) -> int:
 
     TRACE_OR_EVENT is a trace, an undo, an exclusion, a rollback or any other event of the log.
     """
-    with settings.open_file("read") as store:
-        made = store.policy.impact(name)
+    with settings.open_policy("read") as policies:
+        made = policies.impact(name)
     if as_json:
         print_json(
             {

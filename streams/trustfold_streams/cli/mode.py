@@ -50,20 +50,20 @@ def mode(
     if wanted is None and (spot_check_one_in is not None or author is not None):
         raise click.UsageError("say which mode: shadow or enforce")
     if wanted is None:
-        with settings.open_file("read") as store:
-            _show(store.policy, as_json)
+        with settings.open_policy("read") as policies:
+            _show(policies, as_json)
         return 0
     if author is None:
         raise click.UsageError("--why must say why")
-    with settings.open_file("create") as store:
-        version = store.policy.in_force().versions.get(Key("policy", "mode"), 0)
+    with settings.open_policy("create") as policies:
+        version = policies.in_force().versions.get(Key("policy", "mode"), 0)
         version = version if expect is None else expect
-        store.policy.say(
+        policies.say(
             lambda one: actions.policy_mode(
                 one, wanted, author.by, author.why, spot_check_one_in, version
             )
         )
-        _show(store.policy, as_json)
+        _show(policies, as_json)
     return 0
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import getpass
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,6 +22,7 @@ from trustfold_streams.embedded import EmbeddedStore
 from trustfold_streams.embedded.database import Mode
 from trustfold_streams.kafka import settings as kafka
 from trustfold_streams.kafka.extra import require_extra
+from trustfold_streams.policy_port import PolicyStore
 from trustfold_streams.store_port import Store
 
 if TYPE_CHECKING:
@@ -111,6 +113,20 @@ class Settings(Struct):
                 "this command works on a store in a file, not on a broker or an archive"
             )
         return EmbeddedStore.open(self.path, mode, stamp=self.stamp)
+
+    @contextlib.contextmanager
+    def open_policy(self, mode: Mode) -> Generator[PolicyStore]:
+        """Open the policy of the store, in a file or on a broker. Raises StreamsExtraError."""
+        if not self.on_kafka:
+            with self.open_file(mode) as store:
+                yield store.policy
+            return
+        settings = self.kafka_settings
+        require_extra()
+        from trustfold_streams.kafka.policy_commands import KafkaPolicyStore
+
+        with KafkaPolicyStore.open(settings, self.stamp) as policy:
+            yield policy
 
     def open_as_of(self, moment: int | None) -> Store:
         """Open the store to read it as of a moment.

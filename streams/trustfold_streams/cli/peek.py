@@ -27,8 +27,8 @@ def peek(
     settings: Settings, subject: Subject, reversibility: str, check: bool, as_json: bool
 ) -> int:
     """Say what `decide` would answer, spot checks apart, and what is missing to be promoted."""
-    with settings.open_file("read") as store:
-        made = store.policy.peek(subject, word_of(reversibility))
+    with settings.open_policy("read") as policies:
+        made = policies.peek(subject, word_of(reversibility))
     if as_json:
         print_json(verdict_json(made))
     else:

@@ -48,10 +48,8 @@ def revoke(
         "tool": "*" if tool is None else tool,
         "effect": "*" if effect is None else effect,
     }
-    with settings.open_file("create") as store:
-        name = store.policy.say(
-            lambda one: actions.trust_revoked(one, author.by, author.why, **globs)
-        )
+    with settings.open_policy("create") as policies:
+        name = policies.say(lambda one: actions.trust_revoked(one, author.by, author.why, **globs))
     if as_json:
         print_json({"id": name, **globs})
     else:
@@ -71,13 +69,13 @@ def reinstate(
 ) -> int:
     """Take a revocation away; without ID, list those in force."""
     if revocation_id is None:
-        with settings.open_file("read") as store:
-            _list(store.policy.in_force().revocations, as_json)
+        with settings.open_policy("read") as policies:
+            _list(policies.in_force().revocations, as_json)
         return 0
     if author is None:
         raise click.UsageError("--why must say why")
-    with settings.open_file("write") as store:
-        store.policy.reinstate(revocation_id, author.by, author.why)
+    with settings.open_policy("write") as policies:
+        policies.reinstate(revocation_id, author.by, author.why)
     if as_json:
         print_json({"reinstated": revocation_id})
     else:

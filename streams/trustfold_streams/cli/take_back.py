@@ -31,7 +31,6 @@ from trustfold_streams.cli.output import (
     short_moment,
     table,
 )
-from trustfold_streams.embedded import EmbeddedStore
 
 DRY_RUN = click.option(
     "--dry-run",
@@ -74,8 +73,8 @@ def rollback(
         rested: list[Impact] = []
         if dry_run:
             after, name = store.state_if(subject, to=to), None
-            if isinstance(store, EmbeddedStore):
-                rested = store.policy.impact_of_rollback(subject, to)
+            with settings.open_policy("read") as policies:
+                rested = policies.impact_of_rollback(subject, to)
         else:
             name = store.rollback(subject, to, author.by, author.why)
             after = store.state(subject)

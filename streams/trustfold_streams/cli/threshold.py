@@ -103,8 +103,8 @@ def set_(
 
     In GLOB only `*` is special. What is not given stays as it is, or as the band's default has it.
     """
-    with settings.open_file("create") as store:
-        policy = store.policy.in_force()
+    with settings.open_policy("create") as policies:
+        policy = policies.in_force()
         known = policy.thresholds.get((effect, band))
         before = DEFAULTS[band] if known is None else known.threshold
         given = {
@@ -119,10 +119,8 @@ def set_(
         if cap is not None:
             made = replace(made, cap_autonomy="approve_required" if cap else None)
         version = _version(policy, effect, band) if expect is None else expect
-        store.policy.say(
-            lambda one: actions.threshold_set(one, made, author.by, author.why, version)
-        )
-        made = store.policy.in_force().thresholds[effect, band].threshold
+        policies.say(lambda one: actions.threshold_set(one, made, author.by, author.why, version))
+        made = policies.in_force().thresholds[effect, band].threshold
     if as_json:
         print_json(threshold_json(made))
     else:
@@ -150,13 +148,13 @@ def remove(
 
     Exit 1 if none is set for GLOB in this band.
     """
-    with settings.open_file("write") as store:
-        policy = store.policy.in_force()
+    with settings.open_policy("write") as policies:
+        policy = policies.in_force()
         if (effect, band) not in policy.thresholds:
             complain(f"no threshold is set for {effect!r} in the band {band}")
             return 1
         version = _version(policy, effect, band) if expect is None else expect
-        store.policy.say(
+        policies.say(
             lambda one: actions.threshold_removed(one, effect, band, author.by, author.why, version)
         )
     if as_json:
@@ -172,8 +170,8 @@ def remove(
 @click.pass_obj
 def list_(settings: Settings, as_json: bool) -> int:
     """List the thresholds in force, the one that rules first at the top, then the defaults."""
-    with settings.open_file("read") as store:
-        policy = store.policy.in_force()
+    with settings.open_policy("read") as policies:
+        policy = policies.in_force()
     known = sorted(
         policy.thresholds.values(),
         key=lambda one: (rank(str(one.threshold.effect)), BANDS.index(one.threshold.risk_band)),

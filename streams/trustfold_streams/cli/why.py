@@ -33,8 +33,8 @@ def why(settings: Settings, decision_id: str, as_json: bool) -> int:
     The state is derived again from the ledger and from the facts. Exit 1 if anything differs from
     what was decided on; what differs is named.
     """
-    with settings.open_file("read") as store:
-        made = store.policy.why(decision_id)
+    with settings.open_policy("read") as policies:
+        made = policies.why(decision_id)
     if as_json:
         print_json(_json(made))
     else:

@@ -16,7 +16,12 @@ from typing import Any, Self
 from trustfold_projections.laws.policy import Policy, TrustThresholdRegistry, decide
 from trustfold_schemas import actions
 from trustfold_schemas.decisions import Action, Decision, Verdict, action_of
-from trustfold_schemas.errors import NotPermittedError, TrustCorruptionError, UnknownNameError
+from trustfold_schemas.errors import (
+    EventRefused,
+    NotPermittedError,
+    TrustCorruptionError,
+    UnknownNameError,
+)
 from trustfold_schemas.events import Reversibility
 from trustfold_schemas.facts import Role
 from trustfold_schemas.instants import SECOND, format_instant
@@ -104,12 +109,17 @@ class KafkaPolicy:
         return TrustThresholdRegistry(await self.in_force())
 
     async def say(self, write: Write) -> str:
-        """Publish an event of the log `policy`; its id. Durable when this returns.
+        """Publish an event of the log `policy`; its id. In force when this returns.
 
-        What only the log's order can refuse, a stale version, becomes a dead letter there.
+        Raises EventRefused, also for a stale version, which the log's order decides; it is a dead
+        letter then.
         """
         author = actions.Author(SOURCE, str(uuid.uuid4()), self._clock.now())
-        await self._publisher.publish(write(author))
+        receipt = await self._publisher.publish(write(author))
+        await self.tail.caught_up()
+        letter = self.tail.refusal(receipt.offset)
+        if letter is not None:
+            raise EventRefused(letter.reason, letter.detail)
         return author.event_id
 
     async def revoke(

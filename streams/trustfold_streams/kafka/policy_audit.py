@@ -10,7 +10,13 @@ from collections.abc import AsyncIterator, Sequence
 
 from trustfold_projections.laws.correlation import Key, KeyState, correlate, key_of, new_state
 from trustfold_projections.laws.policy import Policy
-from trustfold_projections.laws.policy.hindsight import Impact, TakenBack, impact
+from trustfold_projections.laws.policy.hindsight import (
+    Differing,
+    Impact,
+    TakenBack,
+    differing,
+    impact,
+)
 from trustfold_schemas.decisions import Decision
 from trustfold_schemas.decoding import decode_event
 from trustfold_schemas.errors import LogError, UnknownNameError
@@ -20,7 +26,7 @@ from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import Rollback
 from trustfold_schemas.subject import Subject
 from trustfold_streams.kafka.decisions import TOPIC, decision_from
-from trustfold_streams.kafka.facts import read_medians
+from trustfold_streams.kafka.facts import entries_without, read_medians
 from trustfold_streams.kafka.policy_log import PolicyLogOnKafka
 from trustfold_streams.kafka.reading import TopicReader
 from trustfold_streams.kafka.records import stamp_from
@@ -77,6 +83,24 @@ async def impact_of(settings: KafkaSettings, name: str) -> Impacts:
     taken = TakenBack(trace_id=trace_id)
     rested = [await _rested(settings, subject, made, taken) for subject in subjects_of(facts)]
     return _impacts(name, what, tuple(acted(asked, facts)), rested)
+
+
+async def impact_of_rollback(settings: KafkaSettings, subject: Subject, to: int) -> list[Impact]:
+    """The promotions that rested on what a rollback to a moment, made now, would take back."""
+    taken = TakenBack(rollback=Rollback("", to, 2**62))
+    return await _rested(settings, subject, await read_decisions(settings), taken)
+
+
+async def differing_without(
+    settings: KafkaSettings, subject: Subject, name: str
+) -> list[Differing]:
+    """A subject's decisions that would differ had an event or a trace never been."""
+    entries = await TopicReader(settings).entries(subject)
+    other = await entries_without(settings, subject, entries, name)
+    made = await read_decisions(settings)
+    own = [decision for decision in made if decision.action.subject == subject]
+    policies = await _policies(settings, {one.verdict.policy_version for one in own})
+    return differing([(one, _one_of(policies, one)) for one in own], entries, other)
 
 
 async def read_decisions(settings: KafkaSettings) -> list[Decision]:

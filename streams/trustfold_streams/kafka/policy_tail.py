@@ -19,7 +19,7 @@ from trustfold_streams.kafka.clients import Watermarks, new_consumer, record_of
 from trustfold_streams.kafka.decisions import ASKED_AGAIN_WITHIN, TOPIC, Asked, decision_from
 from trustfold_streams.kafka.errors import BrokerSlowError
 from trustfold_streams.kafka.policy_log import PolicyLogOnKafka
-from trustfold_streams.kafka.records import partition_of
+from trustfold_streams.kafka.records import Letter, partition_of
 from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.stage import Record
 
@@ -57,6 +57,10 @@ class PolicyTail:
     def policy(self) -> Policy:
         """What is in force, as far as it was read."""
         return self._log.policy
+
+    def refusal(self, offset: int) -> Letter | None:
+        """Why the record of `policy` at an offset was refused, if it was read and was."""
+        return self._log.refusal(offset)
 
     async def start(self) -> None:
         """Read what is there, then follow in the background."""
