@@ -15,6 +15,7 @@ import msgspec
 
 from trustfold_schemas import events
 from trustfold_schemas.amounts import MICRO_USD_MAX, PPM, MicroUsd, Ppm
+from trustfold_schemas.decisions import Decision
 from trustfold_schemas.decoding import EVENT_BYTES_MAX, EVENT_TYPES, NESTING_MAX
 from trustfold_schemas.instants import Instant
 from trustfold_schemas.ledger import COMPONENTS, Entry
@@ -102,10 +103,23 @@ def score_schema() -> Schema:
     return schema
 
 
+def decision_schema() -> Schema:
+    """The schema of a decision: an action, and its verdict with all that it rested on."""
+    schema = _document(Decision, "decision")
+    verdict = schema["$defs"]["Verdict"]["properties"]
+    for name in ("raw_score", "freshness", "score", "human_coverage"):
+        verdict[name] |= {"minimum": 0, "maximum": 1}
+    return schema
+
+
 def all_schemas() -> dict[str, Schema]:
     """Every published schema by its file's name, in order of the names."""
     schemas = {f"{type_name}.json": event_schema(type_name) for type_name in EVENT_TYPES}
-    schemas |= {"entry.json": entry_schema(), "score.json": score_schema()}
+    schemas |= {
+        "decision.json": decision_schema(),
+        "entry.json": entry_schema(),
+        "score.json": score_schema(),
+    }
     return dict(sorted(schemas.items()))
 
 

@@ -249,6 +249,16 @@ _OWN_MESSAGES: Final[Mapping[str, tuple[str, Json]]] = {
             ),
         },
     ),
+    "decision": (
+        "decisions",
+        {
+            "summary": "A verdict with the action it answers; the key is the action's trace. Of "
+            "several on one question within a day the first holds, unless a later one asks where "
+            "it allowed.",
+            "contentType": "application/json",
+            "payload": _payload({"$ref": "schemas/decision.json"}),
+        },
+    ),
     "synapse": (
         "synapse",
         {
