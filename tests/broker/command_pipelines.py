@@ -23,7 +23,7 @@ from trustfold_streams.kafka.standing import Standing
 PARTITIONS = 2
 EVENTS = ROOT / "examples" / "first_month.jsonl"
 SHELL = ("shell", "shell:vcs_write")
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 
 Run = Callable[..., Ended]
 """Runs a command on a pipeline."""

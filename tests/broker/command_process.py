@@ -17,8 +17,8 @@ from tests.broker.processes import ROOT, until
 from trustfold_streams.kafka.settings import KafkaSettings
 
 BIN = Path(sys.executable).parent
-START_SECONDS_MAX = 60.0
-END_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 120.0
+END_SECONDS_MAX = 90.0
 
 
 class WorkerCommand:

@@ -22,8 +22,8 @@ from trustfold_streams.kafka.worker import EXIT_RESTART
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOK_SECONDS = 0.05
-START_SECONDS_MAX = 60.0
-END_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 120.0
+END_SECONDS_MAX = 90.0
 BACKOFF_SECONDS = (0.3, 3.0)
 """The least and the most between two starts: it doubles while a worker does not get ready."""
 

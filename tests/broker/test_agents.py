@@ -35,7 +35,7 @@ from trustfold_streams.kafka.stage import Record
 
 pytestmark = pytest.mark.broker
 
-DONE_SECONDS_MAX = 60.0
+DONE_SECONDS_MAX = 150.0
 SUBJECT = Subject("", "shell", "exec")
 
 

@@ -23,7 +23,9 @@ BATCH_BYTES_MAX = 512 << 10
 REQUEST_BYTES_MAX = 8 << 20
 FETCH_BYTES_MAX = 8 << 20
 REQUEST_TIMEOUT_MS = 10_000
-TRANSACTION_TIMEOUT_MS = 15_000
+TRANSACTION_TIMEOUT_MS = 60_000
+"""The fold of the largest legal trace is one transaction of some 150 MB. Whoever takes a dead
+worker's partition ends its transaction at once; this is only for partitions that nobody takes."""
 
 Partition = tuple[str, int]
 

@@ -16,8 +16,8 @@ from trustfold_streams.kafka.errors import BrokerSlowError, LostInputError
 from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.stage import Record
 
-SILENCE_SECONDS_MAX = 30.0
-"""A broker that gives nothing for so long is given up: twice the life of a transaction."""
+SILENCE_SECONDS_MAX = 90.0
+"""A broker that gives nothing for so long is given up: longer than the life of a transaction."""
 RECORDS_MAX = 20_000
 NAME = "reader"
 
