@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +30,9 @@ SEQUENTIAL = (
     "so large an archive is judged as columns, without `elapsed/1`, which is computed one event "
     "after the other"
 )
+
+MEMORY = "1GB"
+"""What DuckDB may hold; beyond, it sorts on the disk."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -146,10 +150,16 @@ def _judged_as_columns(settings: Settings, compared: Sequence[Policy]) -> Sequen
     from trustfold_projections.analysis.backtest.rules import Elapsed
     from trustfold_projections.archive.duck import in_memory
 
-    with settings.open_archive() as store, contextlib.closing(in_memory()) as connection:
+    with (
+        settings.open_archive() as store,
+        tempfile.TemporaryDirectory() as spilled,
+        contextlib.closing(in_memory()) as connection,
+    ):
         if not is_large(store.archive):
             return None
         say(SEQUENTIAL, err=True)
+        connection.execute("SET temp_directory = ?", [spilled])
+        connection.execute("SET memory_limit = ?", [MEMORY])
         quick = [policy for policy in compared if not isinstance(policy, Elapsed)]
         return backtest_archive(connection, store.archive, quick)
 

@@ -12,8 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from trustfold_projections.laws.correlation import TraceState
+from trustfold_projections.laws.correlation.knowledge import Close, KnownStep
+from trustfold_projections.laws.correlation.outcome import FUTURE_MAX
 from trustfold_schemas.events import (
+    FEEDBACK_MAX,
     ApprovalDecidedEvent,
+    FeedbackEvent,
     Reversibility,
     Step,
     StepRecordedEvent,
@@ -106,6 +110,42 @@ def actions_of(state: TraceState, facts: Sequence[Fact]) -> Iterator[PastAction]
             undone=step.executed and "undone" in answered,
             violated=_violated(violations, step_id, state),
         )
+
+
+def state_of_one_close(trace_id: str, facts: Sequence[Fact]) -> TraceState | None:
+    """What the law would know of a trace's steps, where that is plain to see; else None.
+
+    So it is where one close lists all steps and everything else is feedback that nothing speaks
+    against: other ids, not from the future, not too many. Only what `actions_of` reads is there.
+    """
+    closes = [fact for fact in facts if isinstance(fact.event, TraceClosedEvent)]
+    ids = {(fact.event.source, fact.event.id) for fact in facts}
+    if len(closes) != 1 or len(ids) < len(facts) or len(facts) > FEEDBACK_MAX:
+        return None
+    for fact in facts:
+        event = fact.event
+        if not isinstance(event, TraceClosedEvent | FeedbackEvent):
+            return None
+        if event.time > fact.recorded + FUTURE_MAX:
+            return None
+    close = closes[0]
+    assert isinstance(close.event, TraceClosedEvent)
+    data = close.event.data
+    if data.step_count is not None:
+        return None
+    state = TraceState(trace_id=trace_id, scope=data.scope, folded=True)
+    state.close = Close(
+        time=int(close.event.time),
+        recorded=close.recorded,
+        event_id=close.event.id,
+        source=close.event.source,
+        violations=data.violations,
+    )
+    for step in data.steps:
+        state.steps[step.step_id] = KnownStep(step, None, True)
+        subject = state.subject_of(step)
+        state.subjects[subject] = (*state.subjects.get(subject, ()), step.step_id)
+    return state
 
 
 def _first_known(facts: Iterable[Fact]) -> dict[str, int]:

@@ -7,6 +7,7 @@ others, with feedback, violations or steps told singly, go through the law of co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, Literal
@@ -16,7 +17,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from trustfold_projections.analysis.backtest.actions import PastAction, actions_of
+from trustfold_projections.analysis.backtest.actions import (
+    PastAction,
+    actions_of,
+    state_of_one_close,
+)
 from trustfold_projections.analysis.backtest.columns import (
     ASKED,
     BANDS,
@@ -38,15 +43,16 @@ from trustfold_projections.analysis.records import columns_of, list_of, medians_
 from trustfold_projections.archive.opening import Archive
 from trustfold_projections.archive.rows import entry_of, fact_of
 from trustfold_projections.archive.schema import FACTS, LEDGER
-from trustfold_projections.laws.correlation import TraceState, correlate, new_state
-from trustfold_projections.laws.correlation.dispatch import Key
+from trustfold_projections.laws.correlation import TraceState, correlate_trace
 from trustfold_projections.laws.correlation.outcome import FUTURE_MAX
 from trustfold_projections.laws.medians import MedianTable
+from trustfold_schemas.events import TraceClosedEvent
+from trustfold_schemas.facts import Fact
 from trustfold_schemas.subject import Subject, subject_from_key
 
 BATCH: Final = 1 << 17
 """Rows that DuckDB hands over at once."""
-RANGE: Final = 1 << 20
+RANGE: Final = 1 << 19
 """Entries that are sorted at once, unless one subject has more."""
 
 _EXTRA: Final = pa.schema(
@@ -68,36 +74,46 @@ _SUBJECTS: Final = pa.schema(
     ]
 )
 
-# A step count, a violation, or a key that is spelled with escapes: then the law must look.
-_LONE: Final = f"""
-CREATE TABLE lone AS
+_SEVERAL: Final = """
+CREATE TABLE several AS
 SELECT trace_id FROM facts WHERE trace_id IS NOT NULL AND recorded_us <= $settled
-GROUP BY trace_id
-HAVING count(*) = 1
-   AND bool_and(type = 'trace.closed.v1' AND occurred_us <= recorded_us + {FUTURE_MAX}
-                AND NOT contains(body, '"law"') AND NOT contains(body, '"step_count"')
-                AND NOT contains(body, '\\u00'))
+GROUP BY trace_id HAVING count(*) > 1
 """
+
+# Every close with a step count or a violation has one of these, or a key spelled with escapes.
+_SUSPECT: Final = f"""(
+    type <> 'trace.closed.v1' OR occurred_us > recorded_us + {FUTURE_MAX}
+    OR contains(body, '"law"') OR contains(body, '"step_count"') OR contains(body, '\\u00')
+)"""
 
 _WANTED: Final = msgspec.json.encode(
     {
-        "scope": "VARCHAR",
-        "steps": [dict.fromkeys(("tool", "effect", "status", "reversibility", "via"), "VARCHAR")],
+        "data": {
+            "scope": "VARCHAR",
+            "step_count": "BIGINT",
+            "violations": ["JSON"],
+            "steps": [
+                dict.fromkeys(("tool", "effect", "status", "reversibility", "via"), "VARCHAR")
+            ],
+        }
     }
 ).decode()
-_LONE_ACTIONS: Final = f"""
+# Through a list and back, so that the JSON is not read again for each use of what is in it.
+_PLAIN_ACTIONS: Final = f"""
+CREATE TABLE plain AS
 SELECT s.number, t.recorded_us AS moment,
        CASE t.step.reversibility {" ".join(f"WHEN '{b}' THEN {i}" for i, b in enumerate(BANDS))}
             ELSE -1 END::TINYINT AS band,
        (CASE WHEN t.step.via = 'human' THEN {ASKED} ELSE 0 END
         + CASE WHEN t.step.status = 'error' THEN {FAILED} ELSE 0 END)::TINYINT AS flags
 FROM (
-    SELECT recorded_us, coalesce(data.scope, '') AS scope, unnest(data.steps) AS step
+    SELECT recorded_us, coalesce(said.data.scope, '') AS scope, unnest(said.data.steps) AS step
     FROM (
-        SELECT recorded_us,
-               from_json(json_extract(body, '$.data'), '{_WANTED}') AS data
-        FROM facts SEMI JOIN lone USING (trace_id) WHERE recorded_us <= $settled
-    )
+        SELECT recorded_us, unnest([from_json(body, '{_WANTED}')]) AS said
+        FROM facts ANTI JOIN several USING (trace_id)
+        WHERE recorded_us <= $settled AND type = 'trace.closed.v1'
+          AND occurred_us <= recorded_us + {FUTURE_MAX}
+    ) WHERE said.data.step_count IS NULL AND coalesce(len(said.data.violations), 0) = 0
 ) t JOIN subjects s ON s.scope = t.scope AND s.tool = t.step.tool AND s.effect = t.step.effect
 WHERE t.step.status <> 'not_executed' OR t.step.via = 'human'
 """
@@ -165,9 +181,16 @@ class ArchivedBacktest:
     def run(self, policies: Sequence[Policy]) -> list[Tally]:
         """What each policy would have done; none may be one that has no fast path."""
         self._number_subjects()
-        self._connection.execute(_LONE, {"settled": self._settled})
-        self._create("extra", self._extra_actions())
+        self._connection.execute(_SEVERAL, {"settled": self._settled})
         self._create_subjects()
+        with ThreadPoolExecutor(1) as other:
+            # DuckDB lets go of the interpreter, which reads the rest meanwhile.
+            plain = other.submit(
+                self._connection.cursor().execute, _PLAIN_ACTIONS, {"settled": self._settled}
+            )
+            extra = self._extra_actions()
+            plain.result()
+        self._create("extra", extra)
         rolled_back = self._rolled_back()
         apart = pa.Table.from_pydict(
             {"number": [self._numbers[subject] for subject in rolled_back]}, schema=_APART
@@ -236,8 +259,9 @@ class ArchivedBacktest:
         """The actions of all traces that are not a lone close, by the law."""
         rows: list[tuple[int, int, int, int]] = []
         reader = self._connection.sql(
-            f"SELECT {columns_of(FACTS)} FROM facts ANTI JOIN lone USING (trace_id) "
+            f"SELECT {columns_of(FACTS)} FROM facts "
             "WHERE trace_id IS NOT NULL AND recorded_us <= $settled "
+            f"AND (trace_id IN (FROM several) OR {_SUSPECT}) "
             'ORDER BY trace_id, partition, "offset"',
             params={"settled": self._settled},
         ).to_arrow_reader(BATCH >> 4)
@@ -259,10 +283,16 @@ class ArchivedBacktest:
     def _actions_of_trace(
         self, trace_id: str, rows: Iterable[Mapping[str, Any]]
     ) -> Iterator[PastAction]:
-        state = new_state(Key("trace", trace_id))
-        assert isinstance(state, TraceState)
         facts = [fact_of(dict(row)) for row in rows]
-        remembered = [fact for fact in facts if correlate(state, fact, self._medians).remembered]
+        if len(facts) == 1 and _is_plain(facts[0]):
+            return iter(())  # DuckDB has it
+        state = state_of_one_close(trace_id, facts)
+        if state is not None:
+            return actions_of(state, facts)
+        state = TraceState(trace_id=trace_id)
+        remembered = [
+            fact for fact in facts if correlate_trace(state, fact, self._medians).remembered
+        ]
         return actions_of(state, remembered)
 
     def _actions(self, chosen: Literal["IN", "NOT IN"]) -> Iterator[ActionColumns]:
@@ -270,9 +300,8 @@ class ArchivedBacktest:
         reader = (
             self._connection.cursor()
             .sql(
-                f"SELECT number, moment, band, flags FROM ({_LONE_ACTIONS} UNION ALL FROM extra) "
-                f"WHERE number {chosen} (FROM apart) ORDER BY number, moment",
-                params={"settled": self._settled},
+                "SELECT number, moment, band, flags FROM (FROM plain UNION ALL FROM extra) "
+                f"WHERE number {chosen} (FROM apart) ORDER BY number, moment"
             )
             .to_arrow_reader(BATCH)
         )
@@ -282,12 +311,21 @@ class ArchivedBacktest:
     # ---- entries -------------------------------------------------------------------------------
 
     def _entries(self) -> Iterator[EntryColumns]:
-        """Entries range by range of subjects, so that only one range is sorted at a time."""
-        for first, last in self._ranges():
-            values = {"settled": self._settled, "first": first, "last": last}
-            cursor = self._connection.cursor()
-            for batch in cursor.sql(_ENTRIES, params=values).to_arrow_reader(BATCH):
-                yield _entry_columns(batch)
+        """Entries range by range of subjects; the next is sorted while this one is judged."""
+        with ThreadPoolExecutor(1) as other:
+            waiting: Future[list[EntryColumns]] | None = None
+            for first, last in self._ranges():
+                following = other.submit(self._range, first, last)
+                if waiting is not None:
+                    yield from waiting.result()
+                waiting = following
+            if waiting is not None:
+                yield from waiting.result()
+
+    def _range(self, first: str, last: str) -> list[EntryColumns]:
+        values = {"settled": self._settled, "first": first, "last": last}
+        reader = self._connection.cursor().sql(_ENTRIES, params=values).to_arrow_reader(BATCH)
+        return [_entry_columns(batch) for batch in reader]
 
     def _ranges(self) -> Iterator[tuple[str, str]]:
         first, last, held = None, "", 0
@@ -317,6 +355,17 @@ class ArchivedBacktest:
                 subject = by_number[int(part.subject[row])]
                 history[subject].actions.append(_action(subject, part, row))
         return history
+
+
+def _is_plain(fact: Fact) -> bool:
+    """Whether a trace's only fact is one whose steps DuckDB reads: the same terms as there."""
+    event = fact.event
+    return (
+        isinstance(event, TraceClosedEvent)
+        and event.time <= fact.recorded + FUTURE_MAX
+        and event.data.step_count is None
+        and not event.data.violations
+    )
 
 
 def _action(subject: Subject, part: ActionColumns, row: int) -> PastAction:

@@ -48,7 +48,7 @@ from trustfold_schemas.amounts import PPM
 from trustfold_schemas.ledger import HUMAN_APPROVAL_RATE, UNDO_RATE
 
 NEAR: Final = 1e-12
-"""Where doubles are no nearer to a threshold than this share of it, they decide."""
+"""Where doubles differ from a threshold by more than this share of it, they decide."""
 
 ROWS: Final = 1 << 17
 """Entries of a slice, and actions."""
@@ -159,9 +159,9 @@ class _Bench:
             rows = (self.actions.band == number) & (self.known.n > 0) & self._free
             sure, open_ = rows.copy(), rows
             for reached, bar in wanted:
-                margin = NEAR * np.maximum(bar, 1.0)
-                sure &= reached > bar + margin
-                open_ = open_ & (reached >= bar - margin)
+                # No sum is negative, so that a bar of 0 is reached without a doubt.
+                sure &= (reached > bar * (1 + NEAR)) | (bar == 0)
+                open_ = open_ & (reached >= bar * (1 - NEAR))
             made |= sure
             for row in np.flatnonzero(open_ & ~sure):
                 self.exact += 1

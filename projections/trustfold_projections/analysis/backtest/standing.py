@@ -5,8 +5,8 @@ One slice at a time; what a later slice needs of the last subject is carried as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -35,6 +35,8 @@ from trustfold_schemas.subject import Subject
 
 _M: Final[Ints] = np.array(MANTISSAS, np.int64)
 _STEPS: Final = len(MANTISSAS) - 1
+
+T = TypeVar("T")
 
 NOBODY: Final = Subject("", "backtest", "none")
 """The subject of states that are made for a comparison only."""
@@ -146,6 +148,9 @@ class _Rows:
             found = np.searchsorted(keys, wanted, "left").astype(np.int64) - 1
             begins = self.first[self.of[known]]
             self.at[known] = np.where(found >= begins, found, -1)
+        self.found: Bools = self.at >= 0
+        self.rows: Ints = self.at[self.found]
+        self.begins: Ints = self.start[self.rows]
         self.is_carried: Bools = actions.subject == self.carried.subject
 
     def _eras(self) -> None:
@@ -170,14 +175,10 @@ class _Rows:
 
     def _sums(self, column: Ints, carried: int) -> Ints:
         """The running sum of a column before each action, what is carried included."""
-        return self._picked(np.cumsum(column), column, carried)
-
-    def _picked(self, running: Ints, column: Ints, carried: int) -> Ints:
-        found = self.at >= 0
+        running = np.cumsum(column)
         made = np.zeros(len(self.actions), np.int64)
-        rows = self.at[found]
-        begins = self.start[rows]
-        made[found] = running[rows] - (running[begins] - column[begins])
+        before = running - column
+        made[self.found] = running[self.rows] - before[self.begins]
         made[self.is_carried] += carried
         return made
 
@@ -201,10 +202,9 @@ class _Rows:
 
     def _maxima(self, column: Ints, carried: int) -> Ints:
         """The greatest of a column so far before each action, or NONE."""
-        found = self.at >= 0
         made = np.full(len(self.actions), NONE, np.int64)
-        if found.any():
-            made[found] = self._running_maximum(column)[self.at[found]]
+        if len(self.rows):
+            made[self.found] = self._running_maximum(column)[self.rows]
         made[self.is_carried] = np.maximum(made[self.is_carried], carried)
         return made
 
@@ -223,19 +223,17 @@ class _Rows:
         """The run of clean traces before each action."""
         entries = self.entries
         made = np.zeros(len(self.actions), np.int64)
-        found = self.at >= 0
-        unbroken = ~found
-        if found.any():
+        unbroken = ~self.found
+        if len(self.rows):
             good = np.cumsum(entries.good)
             places = np.arange(len(entries))
             broken = np.maximum.accumulate(np.where(entries.worse, places, -1))
-            rows = self.at[found]
-            begins = self.start[rows]
+            rows, begins = self.rows, self.begins
             since = broken[rows]
             whole = since < begins
             before = np.where(whole, good[begins] - entries.good[begins], good[since])
-            made[found] = good[rows] - before
-            unbroken[found] = whole
+            made[self.found] = good[rows] - before
+            unbroken[self.found] = whole
         made[self.is_carried & unbroken] += self.carried.row
         return made
 
@@ -247,16 +245,30 @@ class _Rows:
         return Standing(
             actions=self.actions,
             era=self.era,
-            num=[self._weighted(entries.amounts[c], carried.num[c]) for c in range(5)],
-            den=[self._weighted(entries.weights[c], carried.den[c]) for c in range(5)],
-            plain_num=[self._sums(entries.amounts[c], carried.plain_num[c]) for c in range(5)],
-            plain_den=[self._sums(entries.weights[c], carried.plain_den[c]) for c in range(5)],
+            num=self._each(self._weighted, entries.amounts, carried.num),
+            den=self._each(self._weighted, entries.weights, carried.den),
+            plain_num=self._each(self._sums, entries.amounts, carried.plain_num),
+            plain_den=self._each(self._sums, entries.weights, carried.plain_den),
             n=self._sums(entries.n, carried.n),
             row=self._row(),
             updated=self._maxima(entries.updated, carried.updated),
             bad_at=self._maxima(entries.bad_at, carried.bad_at),
             grant_at=self._maxima(entries.grant_at, carried.grant_at),
         )
+
+    def _each(
+        self, running: Callable[[Ints, int], T], columns: Sequence[Ints], carried: Sequence[int]
+    ) -> list[T]:
+        """The running sums of five columns; those that are the same are summed once."""
+        made: list[T] = []
+        for c, column in enumerate(columns):
+            for before in range(c):
+                if carried[before] == carried[c] and np.array_equal(columns[before], column):
+                    made.append(made[before])
+                    break
+            else:
+                made.append(running(column, carried[c]))
+        return made
 
     def carry(self) -> Carry:
         """What is known of the last subject at the end of the slice."""
