@@ -11,15 +11,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from trustfold_projections.laws.policy.hindsight import ASKED_AGAIN_WITHIN
 from trustfold_schemas.decisions import Action, Decision, ReasonCode, Verdict
 from trustfold_schemas.errors import UnknownNameError
-from trustfold_schemas.instants import DAY
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows
 from trustfold_streams.embedded.errors import StoreDamagedError
-
-ASKED_AGAIN_WITHIN = DAY
-"""The same question within this time gets the recorded decision again."""
 
 COLUMNS = (
     "position, recorded, decision_id, scope, tool, effect, trace_id, step_id, args_fingerprint, "

@@ -6,33 +6,26 @@ from memory in `policy_table`.
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 from trustfold_projections.laws.policy import Policy, PolicyLog, decide
-from trustfold_projections.laws.policy.hindsight import Differing, Impact
+from trustfold_projections.laws.policy.hindsight import Differing, Impact, stands
 from trustfold_schemas import actions
 from trustfold_schemas.decisions import Action, Decision, Verdict
-from trustfold_schemas.errors import NotPermittedError, TrustCorruptionError, UnknownNameError
+from trustfold_schemas.errors import TrustCorruptionError, UnknownNameError
 from trustfold_schemas.events import Reversibility
 from trustfold_schemas.facts import Stamp
 from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.subject import Subject
+from trustfold_streams.asking import check_may_ask, random_id
 from trustfold_streams.clock import Clock
 from trustfold_streams.embedded import decisions, policy_audit, reader, thresholds
 from trustfold_streams.embedded.database import snapshot, transaction, translated
 from trustfold_streams.policy_port import Impacts, Why, Write
 
-MAY_DECIDE = frozenset({"runtime", "owner"})
-
 NewId = Callable[[], str]
-
-
-def random_id() -> str:
-    """128 random bits: nobody can choose an id that passes the spot check."""
-    return secrets.token_hex(16)
 
 
 class HeldPolicy:
@@ -97,7 +90,7 @@ class EmbeddedPolicy:
         The same question within 24 hours gets the recorded decision again; an `allow` only while
         it would be one still.
         """
-        self._check_may_ask(action)
+        check_may_ask(self._stamp, action)
         self._must_write()
         with translated(self._path), transaction(self._connection):
             policy = self._held.read(self._connection)
@@ -105,10 +98,7 @@ class EmbeddedPolicy:
             now = max(self._now(), recorded)
             state = self._known(action.subject)
             before = decisions.asked_before(self._connection, action, now)
-            if before is not None and (
-                before.verdict.verdict != "allow"
-                or decide(state, policy, action, now).verdict == "allow"
-            ):
+            if before is not None and stands(before, action, state, policy, now):
                 return before
             decision_id = self._new_id()
             owed_to = decisions.spot_check_owed(
@@ -152,17 +142,6 @@ class EmbeddedPolicy:
     def _now(self) -> int:
         """Never before what the log has recorded: a clock set back revives no dead evidence."""
         return max(self._clock.now(), reader.last_recorded(self._connection) or 0)
-
-    def _check_may_ask(self, action: Action) -> None:
-        if self._stamp.role not in MAY_DECIDE:
-            raise NotPermittedError(
-                f"Expected a question from the role runtime, got it from the role "
-                f"{self._stamp.role}; `peek` answers everybody"
-            )
-        if not self._stamp.may_speak_of(action.subject.scope):
-            raise NotPermittedError(
-                f"Expected a scope among {self._stamp.scopes}, got {action.subject.scope!r}"
-            )
 
     # ---- looking back --------------------------------------------------------------------------
 

@@ -11,15 +11,12 @@ from collections import deque
 import msgspec
 from msgspec.structs import replace
 
+from trustfold_projections.laws.policy.hindsight import ASKED_AGAIN_WITHIN
 from trustfold_schemas.decisions import Action, Decision, ReasonCode
-from trustfold_schemas.instants import DAY
 from trustfold_schemas.subject import Subject
 from trustfold_streams.kafka.records import Output, partition_of
 from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.stage import Record
-
-ASKED_AGAIN_WITHIN = DAY
-"""The same question within this time gets the recorded decision again."""
 
 TOPIC = "decisions"
 CONTENT_TYPE = ("content-type", b"application/json")

@@ -7,26 +7,26 @@ it stands in the log `decisions`, and only if it is the one that holds there.
 from __future__ import annotations
 
 import contextlib
-import secrets
 import uuid
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from trustfold_projections.laws.policy import Policy, TrustThresholdRegistry, decide
+from trustfold_projections.laws.policy.hindsight import stands
 from trustfold_schemas import actions
 from trustfold_schemas.decisions import Action, Decision, Verdict, action_of
 from trustfold_schemas.errors import (
     EventRefused,
-    NotPermittedError,
     TrustCorruptionError,
     UnknownNameError,
 )
 from trustfold_schemas.events import Reversibility
-from trustfold_schemas.facts import Role
+from trustfold_schemas.facts import Role, Stamp
 from trustfold_schemas.instants import SECOND, format_instant
 from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.subject import Subject, subject_of
+from trustfold_streams.asking import check_may_ask, random_id
 from trustfold_streams.clock import Clock
 from trustfold_streams.kafka import policy_audit
 from trustfold_streams.kafka.decisions import decision_output
@@ -39,13 +39,6 @@ from trustfold_streams.kafka.store import SOURCE, AsyncKafkaStore
 from trustfold_streams.kafka.table import STALE_SECONDS, TableReader
 from trustfold_streams.policy_port import Impacts, Why, Write
 from trustfold_streams.trust_store import AnySubject
-
-MAY_DECIDE = frozenset({"runtime", "owner"})
-
-
-def random_id() -> str:
-    """128 random bits: nobody can choose an id that passes the spot check."""
-    return secrets.token_hex(16)
 
 
 class KafkaPolicy:
@@ -68,6 +61,8 @@ class KafkaPolicy:
         self._clock = clock
         self._role: Role = role
         self._new_id = new_id
+        # On Kafka a runtime's scopes are a matter of its topic's configuration.
+        self._scopes = settings.stamp("trace-closed").scopes
         self._publisher = Publisher(settings, role)
         self._open = contextlib.AsyncExitStack()
 
@@ -147,16 +142,13 @@ class KafkaPolicy:
         NotPermittedError.
         """
         asked = action if isinstance(action, Action) else action_of(action)
-        self._check_may_ask(asked)
+        check_may_ask(Stamp(self._role, scopes=self._scopes), asked)
         with translated(self.settings):
             await self.tail.caught_up(asked.trace_id)
             now, policy = self._clock.now(), self.tail.policy
             state, stale = self._known(asked.subject), self._stale(now)
             before = self.tail.asked.before(asked, now)
-            if before is not None and (
-                before.verdict.verdict != "allow"
-                or decide(state, policy, asked, now, stale=stale).verdict == "allow"
-            ):
+            if before is not None and stands(before, asked, state, policy, now, stale):
                 return before
             made = self._decision(asked, state, policy, now, stale)
             await self._publisher.send(decision_output(self.settings, made))
@@ -234,15 +226,3 @@ class KafkaPolicy:
                 f"{format_instant(self.tail.fresh_as_of)}"
             )
         return None
-
-    def _check_may_ask(self, action: Action) -> None:
-        if self._role not in MAY_DECIDE:
-            raise NotPermittedError(
-                f"Expected a question from the role runtime, got it from the role {self._role}; "
-                "`peek` answers everybody"
-            )
-        stamp = self.settings.stamp("trace-closed")
-        if not stamp.may_speak_of(action.subject.scope):
-            raise NotPermittedError(
-                f"Expected a scope among {stamp.scopes}, got {action.subject.scope!r}"
-            )

@@ -13,10 +13,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from trustfold_projections.laws.policy import Policy
+from trustfold_projections.laws.policy.hindsight import ASKED_AGAIN_WITHIN
 from trustfold_schemas.instants import HOUR
 from trustfold_streams.clock import Clock
 from trustfold_streams.kafka.clients import Watermarks, new_consumer, record_of
-from trustfold_streams.kafka.decisions import ASKED_AGAIN_WITHIN, TOPIC, Asked, decision_from
+from trustfold_streams.kafka.decisions import TOPIC, Asked, decision_from
 from trustfold_streams.kafka.errors import BrokerSlowError
 from trustfold_streams.kafka.policy_log import PolicyLogOnKafka
 from trustfold_streams.kafka.records import Letter, partition_of

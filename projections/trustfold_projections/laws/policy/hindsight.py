@@ -7,15 +7,20 @@ again from the logs, whatever was recorded since.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from trustfold_projections.laws.fold import counts, refold, rollbacks_in_force
 from trustfold_projections.laws.policy.decision import decide
 from trustfold_projections.laws.policy.registry import Policy
-from trustfold_schemas.decisions import Decision, Verdict
+from trustfold_schemas.decisions import Action, Decision, Verdict
+from trustfold_schemas.instants import DAY
 from trustfold_schemas.ledger import Entry
-from trustfold_schemas.scores import Rollback, State
+from trustfold_schemas.scores import Corrupt, Rollback, State
+
+ASKED_AGAIN_WITHIN: Final = DAY
+"""The same question within this time gets the recorded decision again."""
 
 
 class TakenBack(Struct, frozen=True, kw_only=True):
@@ -79,6 +84,23 @@ def verdict_again(decision: Decision, state: State | None, policy: Policy) -> Ve
         stale=decision.stale,
         spot_checked=decision.owed_to is not None,
     )
+
+
+def stands(
+    recorded: Decision,
+    action: Action,
+    state: State | Corrupt | None,
+    policy: Policy,
+    now: int,
+    stale: str | None = None,
+) -> bool:
+    """Whether a recorded decision is the answer to the same question, asked again now.
+
+    One that asks always is; an `allow` only while it would be one still, spot checks apart.
+    """
+    if recorded.verdict.verdict != "allow":
+        return True
+    return decide(state, policy, action, now, stale=stale).verdict == "allow"
 
 
 def impact(
