@@ -178,26 +178,54 @@ def bare_scan(folder: str) -> tuple[float, int, Any]:
     """(b) DuckDB alone: the same columns read and grouped by subject, with no weights."""
     sums = ", ".join(f"sum(a{i}), sum(w{i})" for i in range(5))
     with duckdb.connect() as connection:
-        started = time.perf_counter()
-        rows = connection.sql(
-            f"SELECT subject, {sums}, sum(sp_a), sum(sp_w), sum(n), count(*), max(era), max(m), "
-            "max(occurred_us) FILTER (clean), max(bad_at), max(grant_at), max(recorded_us) "
-            f"FROM read_parquet({_files(folder)}) GROUP BY subject"
-        ).to_arrow_table()
-        return time.perf_counter() - started, rows.num_rows, None
+        return _best(
+            lambda: (
+                connection.sql(
+                    f"SELECT subject, {sums}, sum(sp_a), sum(sp_w), sum(n), count(*), max(era), "
+                    "max(m), max(occurred_us) FILTER (clean), max(bad_at), max(grant_at), "
+                    f"max(recorded_us) FROM read_parquet({_files(folder)}) GROUP BY subject"
+                )
+                .to_arrow_table()
+                .num_rows,
+                None,
+            )
+        )
+
+
+def opening(folder: str) -> tuple[float, int, Any]:
+    """Ours: open the archive and hold every file of the ledger against its digest."""
+
+    def run() -> tuple[int, Any]:
+        archive = Archive.open(Path(folder))
+        lines = archive.manifest.segments("ledger")
+        return 0, [(archive.file(line), archive.rollup(line)) for line in lines]
+
+    return _best(run)
 
 
 def as_of(folder: str, share: float, by_entry: bool, number: int | None) -> tuple[float, int, Any]:
-    """Ours: open, check, sum as of a share of the time, raw_score of every subject."""
+    """Ours, of an opened archive: sums as of a share of the time, raw_score of every subject."""
     moment = START + int(SPAN * share)
-    started = time.perf_counter()
     archive = Archive.open(Path(folder))
+    one = None if number is None else subject(number)
     with in_memory() as connection:
-        one = None if number is None else subject(number)
-        sums, _ = sums_as_of(connection, archive, moment, one, by_entry=by_entry)
-        made = scores_of(sums)
-    seconds = time.perf_counter() - started
-    return seconds, len(made.subjects), round(float(made.raw_score.sum()), 6)
+
+        def run() -> tuple[int, Any]:
+            sums, _ = sums_as_of(connection, archive, moment, one, by_entry=by_entry)
+            made = scores_of(sums)
+            return len(made.subjects), round(float(made.raw_score.sum()), 6)
+
+        return _best(run)
+
+
+def _best(run: Callable[[], tuple[int, Any]]) -> tuple[float, int, Any]:
+    """The best of three, so that neither side pays for what is done once a process."""
+    found: list[tuple[float, int, Any]] = []
+    for _ in range(3):
+        started = time.perf_counter()
+        subjects, check = run()
+        found.append((time.perf_counter() - started, subjects, check))
+    return min(found, key=lambda one: one[0])
 
 
 def _files(folder: str) -> list[str]:
