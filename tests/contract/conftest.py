@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -96,19 +96,19 @@ def _embedded(folders: pytest.TempPathFactory) -> StoreFactory:
     return make
 
 
-def _kafka(broker: Running) -> StoreFactory:
-    from tests.contract.kafka_world import kafka_world
-
-    return lambda: kafka_world(broker.bootstrap)
-
-
 @pytest.fixture(
     scope="session", params=["embedded", pytest.param("kafka", marks=pytest.mark.broker)]
 )
 def store_factory(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> StoreFactory:
+) -> Iterator[StoreFactory]:
     """Makes worlds of one kind of store."""
     if request.param == "embedded":
-        return _embedded(tmp_path_factory)
-    return _kafka(request.getfixturevalue("broker"))
+        yield _embedded(tmp_path_factory)
+        return
+    from tests.contract.kafka_world import kafka_world
+    from tests.contract.kitchen import Kitchen
+
+    broker: Running = request.getfixturevalue("broker")
+    with Kitchen(broker.bootstrap) as kitchen:
+        yield lambda: kafka_world(kitchen)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
@@ -11,20 +10,19 @@ from datetime import datetime
 import msgspec
 
 from tests.broker.pipeline import complete, working
+from tests.contract.kitchen import Kitchen, Ready
 from tests.contract.stores import Letter, World
 from tests.embedded.feeding import digests
 from trustfold_schemas.facts import Role
 from trustfold_schemas.instants import MINUTE, datetime_of
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock, SystemClock
-from trustfold_streams.kafka import topics
 from trustfold_streams.kafka.dead_letters import read_letters
 from trustfold_streams.kafka.policy import KafkaPolicy
-from trustfold_streams.kafka.settings import ROLES, KafkaSettings, Publisher
+from trustfold_streams.kafka.settings import ROLES, Publisher
 from trustfold_streams.kafka.store import AsyncKafkaStore
 from trustfold_streams.kafka.table import TableReader
 
-PARTITIONS = 2
 TICK_SECONDS = 0.005
 """The log tells moments in milliseconds."""
 
@@ -39,18 +37,18 @@ class KafkaWorld:
     with scopes is what an operator does, who changes it and restarts the worker.
     """
 
-    def __init__(self, settings: KafkaSettings, open_things: AsyncExitStack) -> None:
-        self._settings = settings
+    def __init__(self, ready: Ready, open_things: AsyncExitStack) -> None:
+        self._ready = ready
+        self._settings = settings = ready.settings
         self._clock = ManualClock(BEGAN)
         self._table = TableReader(settings, self._clock)
         self._stack = open_things
         self._worker = AsyncExitStack()
 
     async def start(self) -> None:
-        """Create the topics, begin to work and to read."""
-        await topics.create(self._settings)
+        """Begin to read; somebody works on the topics already."""
         self._stack.push_async_callback(self._worker.aclose)
-        await self._worker.enter_async_context(working(self._settings))
+        self._worker.push_async_callback(self._ready.end)
         self._stack.push_async_callback(self._table.stop)
         await self._table.start()
 
@@ -114,10 +112,9 @@ class KafkaWorld:
 
 
 @asynccontextmanager
-async def kafka_world(bootstrap: str) -> AsyncGenerator[World]:
+async def kafka_world(kitchen: Kitchen) -> AsyncGenerator[World]:
     """A pipeline on a broker, gone afterwards but for its topics."""
-    settings = KafkaSettings(bootstrap, f"t{uuid.uuid4().hex[:12]}.", PARTITIONS)
     async with AsyncExitStack() as stack:
-        world = KafkaWorld(settings, stack)
+        world = KafkaWorld(await kitchen.take(), stack)
         await world.start()
         yield world
