@@ -32,10 +32,10 @@ run: .venv/run.stamp  ## a first month of an agent: ingest it, read its scores, 
 run-kafka: .venv/streams.stamp  ## the same month on Kafka, without Docker: equal digests, or exit 1
 	$(BIN)/python examples/first_month_on_kafka.py
 
-test: .venv/dev.stamp  ## all tests (ARGS='-k word' is handed to pytest)
+test: .venv/dev.stamp  ## all tests, those against a broker too (ARGS='-k word' is handed to pytest)
 	$(BIN)/python -m pytest $(ARGS)
 
-test-kafka: .venv/dev.stamp  ## the tests against a real broker, started by the session itself
+test-kafka: .venv/dev.stamp  ## of these only those against a real broker, which they start themselves
 	$(BIN)/python -m pytest -m broker $(ARGS)
 
 fire: .venv/dev.stamp  ## the pipeline under 38 deaths and freezes, in minutes (TRUSTFOLD_FIRE_SEED=N)
