@@ -14,7 +14,7 @@ BROKER_PORT ?= 9092
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run run-kafka test test-kafka fire check bench bench-backtest bench-kafka broker-up broker-down lock clean
+.PHONY: help run run-kafka test test-kafka fire check bench bench-kafka broker-up broker-down lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,9 +52,6 @@ BENCHES := $(filter-out %/bench_kafka.py,$(wildcard tests/benchmarks/bench_*.py)
 
 bench: .venv/dev.stamp  ## store, policy, archive and backtest, beside the seed's snippet
 	$(BIN)/python -m pytest -s -o python_files='bench_*.py' $(BENCHES) $(ARGS)
-
-bench-backtest: .venv/dev.stamp  ## five million steps judged from an archive's segments
-	$(BIN)/python -m pytest -s -o python_files='bench_*.py' tests/benchmarks/bench_backtest.py $(ARGS)
 
 bench-kafka: .venv/dev.stamp  ## the pipeline beside a plain Faust agent and Quix Streams
 	$(BIN)/python -m pytest -s -o python_files='bench_*.py' tests/benchmarks/bench_kafka.py $(ARGS)
