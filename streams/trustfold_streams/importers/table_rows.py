@@ -70,6 +70,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     base: str
     words: Words = "paths"
     options: dict[str, str] = {}
+    literal_options: dict[str, str] = {}
     unless: dict[str, tuple[str, ...]] = {}
     reads: tuple[str, ...] = ()
     values: tuple[str, ...] = ()

@@ -52,12 +52,16 @@ class Call:
         """Count `> file`, `< file` and their kin."""
         targets = node.children_by_field_name("destination")
         sign = next((source_of(one) for one in node.children if not one.is_named), "")
-        if sign in (">&", "<&") and targets and re.fullmatch(r"\d+-?|-", source_of(targets[0])):
-            return
-        if sign in (">&-", "<&-"):
-            return
+        if sign in (">&-", "<&-") and not targets:
+            return None
+        is_copy = len(targets) == 1 and sign in (">&", "<&")
+        if is_copy and re.fullmatch(r"\d+-?|-", source_of(targets[0])):
+            return None
+        if len(targets) > 1:
+            # `> file rm x`: the grammar takes the words of a command for more files.
+            return self._reading.add(UNKNOWN)
         reads = sign in ("<", "<&")
-        for target in targets[:1]:
+        for target in targets:
             word = word_of(target)
             if word.text is not None and _NETWORK_FILE.match(word.text):
                 self._reading.add("net_read" if reads else "net_write")
@@ -67,6 +71,7 @@ class Call:
                 self._reading.add("read_outside" if reads else "outside")
             elif not reads and word.text not in ("/dev/null", "/dev/stdout", "/dev/stderr"):
                 self._reading.add("write")
+        return None
 
     # ---- from words ----------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^=]*\])?\+?=(.*)", re.ASCII | re.DO
 _COMPARES = re.compile(r"\s-(?:eq|ne|lt|le|gt|ge|v)\b|\[\s*-v\b")
 _CODE = re.compile(r"[\[$`]")
 _ESCAPED_CODE = re.compile(r"\\[\[$`]")
+_SPLIT_WORD = re.compile(r"\S\\\n\S")
 
 _TRANSPARENT = frozenset(
     {
@@ -155,8 +156,11 @@ def _parser() -> Parser | None:
 
 
 def _is_plain(line: str) -> bool:
-    """No control characters, and no blanks or directions that a person does not see as such."""
-    return all(
+    """No control characters, and no blanks or directions that a person does not see as such.
+
+    Nor a word that goes on in the next line, of which bash makes one and the grammar two.
+    """
+    return _SPLIT_WORD.search(line) is None and all(
         character in "\n\t" or character == " " or unicodedata.category(character)[0] not in "CZ"
         for character in line
     )

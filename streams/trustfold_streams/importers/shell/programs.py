@@ -168,16 +168,18 @@ def _raised(rule: Rule, sub: SubRule, words: Sequence[Word]) -> list[str]:
     made: list[str] = []
     for one in words:
         known = one.text or one.start
+        if one.text is None or one.is_pattern:
+            made += [*sub.starts.values(), *sub.holds.values()]
         made += [name for start, name in sub.starts.items() if known.startswith(start)]
         made += [name for part, name in sub.holds.items() if part in known]
     for at, one in enumerate(words):
         if one.text == "--":
             break
-        if one.text is None and one.may_be_option:
+        if one.may_be_any_option:
             made += options.values()
             continue
         text = one.text or one.start
-        for option, name in options.items():
+        for option, name in {**rule.literal_options, **options}.items():
             following = words[at + 1].text if at + 1 < len(words) else None
             if _is_option(text, option) and not _excused(text, option, following, unless):
                 made.append(name)

@@ -65,7 +65,7 @@ def runs_text(word: Word) -> bool:
 
 def sed(words: Sequence[Word]) -> tuple[str, Sequence[Word]]:
     """The class of a call of sed, and its files."""
-    if any(one.text is None and one.may_be_option for one in words):
+    if any(one.may_be_any_option for one in words):
         return "run", []
     given: list[Word] = []
     files: list[Word] = []
@@ -140,13 +140,13 @@ def find(words: Sequence[Word]) -> Found:
         at += 1
     while at < len(words) and not _is_test(words[at]):
         starts.append(words[at])
-        if words[at].text is None and words[at].may_be_option:
+        if words[at].may_be_any_option:
             name = "run"  # it may be -delete or -exec
         at += 1
     while at < len(words):
         text = words[at].text
         at += 1
-        if text is None:
+        if text is None or words[at - 1].is_pattern:
             name = "run"
         elif text in ("-exec", "-execdir", "-ok", "-okdir"):
             end = next((n for n in range(at, len(words)) if words[n].text in (";", "+")), None)

@@ -21,16 +21,19 @@ _CONSTANTS = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp", "?": "0", "#": "0", "$"
 
 
 class Word(NamedTuple):
-    """A word: its `text`, or None where only a run would tell; `start` is what it begins with."""
+    """A word: its `text`, or None where only a run would tell; `start` is what it begins with.
+
+    `is_pattern` says that names of files may take its place, whatever they begin with.
+    """
 
     text: str | None
     start: str = ""
+    is_pattern: bool = False
 
     @property
-    def may_be_option(self) -> bool:
-        """Whether the program may take it for an option."""
-        known = self.start if self.text is None else self.text
-        return known.startswith("-") or (self.text is None and not known)
+    def may_be_any_option(self) -> bool:
+        """Whether only a run would tell which option it is, if it is one; a file may be `-x`."""
+        return (self.text is None and self.start in ("", "-", "--")) or self.is_pattern
 
 
 def literal(text: str) -> Word:
@@ -47,7 +50,7 @@ def word_of(node: Node) -> Word:
         text += piece
     if _has_braces(node, text) and not _PLAIN_BRACES.fullmatch(text):
         return Word(None, "")
-    return literal(text)
+    return Word(text, text, source_of(node)[:1] in "*?[")
 
 
 def source_of(node: Node) -> str:
