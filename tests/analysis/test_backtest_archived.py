@@ -55,7 +55,7 @@ def written(folder: Path, facts: list[Fact]) -> ArchivedBacktest:
 
 
 @given(history=wild_histories())
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_columns_are_exact_on_random_logs(
     tmp_path_factory: pytest.TempPathFactory, history: list[Draft]
 ) -> None:

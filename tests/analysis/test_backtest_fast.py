@@ -166,7 +166,7 @@ def action(subject: Subject, moment: int, band: int, flags: int) -> PastAction:
 
 
 @given(ledgers(), st.integers(1, 8), st.integers(1, 9))
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 def test_fast_is_exact_on_random_ledgers(history: History, rows: int, parts: int) -> None:
     """Ties, corrections, brakes and decades between entries: the same verdicts in any slices."""
     compare(history, rows, parts)

@@ -68,14 +68,14 @@ def check(history: History) -> None:
 
 
 @given(tame_histories() | wild_histories(), st.booleans())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_verdicts_are_those_of_the_specification(history: list[Draft], happened: bool) -> None:
     """Whatever the history, an action is judged as the text says, by what was recorded before."""
     check(read_history(log_of(told(history)), as_happened=happened))
 
 
 @given(wild_histories())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_elapsed_after_each_entry_is_the_law(history: list[Draft]) -> None:
     """`elapsed/1` kept up to date entry by entry gives the bits of the law over the ledger."""
     for subject, one in read_history(log_of(told(history))).items():

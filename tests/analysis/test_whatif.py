@@ -85,7 +85,7 @@ def load(connection: duckdb.DuckDBPyConnection, made: Run) -> None:
 
 
 @given(wild_histories(), st.sampled_from((1, 7, 29, 30, 90, 270)), st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_sql_sums_are_the_literal_ones(
     database: duckdb.DuckDBPyConnection, history: list[Draft], days: int, data: st.DataObject
 ) -> None:
