@@ -24,6 +24,7 @@ with `connect`; both give the same TrustStore.
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ from trustfold_schemas.errors import (
 from trustfold_schemas.facts import Role
 from trustfold_schemas.scores import TrustScore
 from trustfold_schemas.subject import Subject
+from trustfold_streams.embedded.async_store import AsyncEmbeddedStore
 from trustfold_streams.embedded.async_store import open_store as open  # noqa: A004 - the seed's word
 from trustfold_streams.importers import effect_class_of
 from trustfold_streams.self_play import SelfPlayCoordinator, SelfPlayResult, SelfPlaySkipped
@@ -70,6 +72,7 @@ __all__ = [
     "effect_class_of",
     "extract_signals",
     "open",
+    "policy_of",
 ]
 
 
@@ -96,3 +99,18 @@ def connect(
     from trustfold_streams.kafka.store import connect as connect_to
 
     return connect_to(bootstrap, role=role, config=config)
+
+
+def policy_of(
+    store: AsyncEmbeddedStore | AsyncKafkaStore, role: Role = "owner"
+) -> AbstractAsyncContextManager[TrustPolicy]:
+    """The policy of an open store: `async with trustfold.policy_of(store) as policy`.
+
+    A store in a file is its own policy, in the role that it was opened in. On Kafka it reads and
+    writes topics of its own, in this role.
+    """
+    if isinstance(store, AsyncEmbeddedStore):
+        return nullcontext(store)
+    from trustfold_streams.kafka.policy import KafkaPolicy
+
+    return KafkaPolicy.of(store, role)

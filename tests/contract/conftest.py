@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import trustfold
 from tests.broker.running import Running
 from tests.contract.stores import Letter, StoreFactory, World
 from tests.embedded.feeding import digests
@@ -21,6 +22,7 @@ from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock
 from trustfold_streams.embedded import EmbeddedStore
 from trustfold_streams.embedded.async_store import AsyncEmbeddedStore, open_store
+from trustfold_streams.trust_store import TrustPolicy
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,9 +56,11 @@ class EmbeddedWorld:
             self._path, role=role, identity=identity, scopes=scopes, clock=self._clock
         )
 
-    def policy(self, role: Role = "owner") -> AsyncEmbeddedStore:
-        """The store itself is its policy."""
-        return self.open(role)
+    @asynccontextmanager
+    async def policy(self, role: Role = "owner") -> AsyncGenerator[TrustPolicy]:
+        """The policy of a store opened in this role."""
+        async with self.open(role) as store, trustfold.policy_of(store) as policy:
+            yield policy
 
     def now(self) -> datetime:
         """The clock's moment."""

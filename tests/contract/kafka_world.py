@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+import trustfold
 from tests.broker.pipeline import complete, working
 from tests.contract.kitchen import Kitchen, Ready
 from tests.contract.stores import Letter, World
@@ -18,10 +19,10 @@ from trustfold_schemas.instants import MINUTE, datetime_of
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock, SystemClock
 from trustfold_streams.kafka.dead_letters import read_letters
-from trustfold_streams.kafka.policy import KafkaPolicy
 from trustfold_streams.kafka.settings import ROLES, Publisher
 from trustfold_streams.kafka.store import AsyncKafkaStore
 from trustfold_streams.kafka.table import TableReader
+from trustfold_streams.trust_store import TrustPolicy
 
 TICK_SECONDS = 0.005
 """The log tells moments in milliseconds."""
@@ -67,9 +68,9 @@ class KafkaWorld:
             yield store
 
     @asynccontextmanager
-    async def policy(self, role: Role = "owner") -> AsyncGenerator[KafkaPolicy]:
+    async def policy(self, role: Role = "owner") -> AsyncGenerator[TrustPolicy]:
         """The policy beside the store, once its table may be read."""
-        async with self.open(role) as store, KafkaPolicy.of(store, role) as policy:
+        async with self.open(role) as store, trustfold.policy_of(store, role) as policy:
             yield policy
 
     async def _configure(self, role: Role, publisher: Publisher) -> None:
