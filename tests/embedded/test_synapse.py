@@ -12,14 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.embedded.documents import event, numbered, rolled_back
+from tests.embedded.documents import closed, event, numbered, rolled_back
+from tests.embedded.tampering import tamper
 from tests.oracles.histories import RECORDED_FROM
 from trustfold_projections.laws.self_play import INITIAL, LOST, WON, Synapse
 from trustfold_schemas.scores import State, content_digest
 from trustfold_schemas.subject import Subject, neuron_subject
 from trustfold_streams.clock import ManualClock
 from trustfold_streams.embedded import EmbeddedStore
-from trustfold_streams.embedded.errors import NoStoreError
+from trustfold_streams.embedded.errors import NoStoreError, StoreDamagedError
 from trustfold_streams.embedded.synapse import EmbeddedSynapse
 
 NEURONS = ("alpha", "beta", "gamma")
@@ -149,6 +150,23 @@ def test_a_rollback_of_a_score_moves_no_weight(tmp_path: Path) -> None:
                 "alpha": INITIAL + WON,
                 "beta": INITIAL - LOST,
             }
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["body = '{'", "body = (SELECT body FROM facts WHERE type != 'selfplay.completed.v1')"],
+)
+def test_a_damaged_self_play_is_said_and_not_skipped(tmp_path: Path, change: str) -> None:
+    """Weights with a gap would be wrong weights."""
+    path = tmp_path / "trust.db"
+    with EmbeddedStore.open(path, clock=ManualClock(RECORDED_FROM)) as store:
+        store.ingest(numbered([closed("t1"), Play(1, "x", "", "alpha", "beta").document]))
+    tamper(path, f"UPDATE facts SET {change} WHERE type = 'selfplay.completed.v1'")
+    with (
+        EmbeddedSynapse(path) as synapse,
+        pytest.raises(StoreDamagedError, match=r"is damaged|is\s+none"),
+    ):
+        synapse.read()
 
 
 def test_without_a_store_there_are_no_weights(tmp_path: Path) -> None:

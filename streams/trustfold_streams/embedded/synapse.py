@@ -23,6 +23,7 @@ from trustfold_projections.laws.self_play import (
 from trustfold_schemas.events import SelfPlayCompletedEvent, type_of
 from trustfold_streams.embedded import rows
 from trustfold_streams.embedded.database import connect, translated
+from trustfold_streams.embedded.errors import StoreDamagedError
 
 _TYPE = type_of(SelfPlayCompletedEvent).removeprefix(rows.TYPE_PREFIX)
 
@@ -64,7 +65,11 @@ class EmbeddedSynapse:
                 (self._seen_up_to, _TYPE),
             ):
                 fact = rows.fact_of(row)
-                assert isinstance(fact.event, SelfPlayCompletedEvent)
+                if not isinstance(fact.event, SelfPlayCompletedEvent):
+                    raise StoreDamagedError(
+                        f"the fact recorded at {fact.recorded} is said to be a self-play and is "
+                        "none; `trustfold verify` names every such row"
+                    )
                 play(self._states.setdefault(fact.event.data.context, Synapse()), fact)
                 self._seen_up_to = fact.recorded
             return self._states
