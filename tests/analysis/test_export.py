@@ -121,7 +121,8 @@ def test_both_formats_and_both_stores_say_the_same(shell: Shell, story: Story) -
     ingest(shell, story)
     shell("archive", "kept")
     wanted = rows_of(shell("export", "-").out)
-    assert shell("export", "steps.jsonl").code == 0
+    counts = shell("export", "steps.jsonl", "--json").json
+    assert counts == [{"traces": 3, "steps": 4, "excluded": 1, "open": 1, "unmatched": 1}]
     assert shell("export", "steps.parquet", "--store", "archive:kept").code == 0
     assert rows_of((shell.folder / "steps.jsonl").read_text(encoding="utf-8")) == wanted
     table = pq.read_table(shell.folder / "steps.parquet")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from trustfold_streams.cli.fact_sources import open_facts
-from trustfold_streams.cli.options import Moment, Settings, store_option
-from trustfold_streams.cli.output import say
+from trustfold_streams.cli.options import Moment, Settings, json_option, store_option
+from trustfold_streams.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from trustfold_projections.analysis.export_files import FileKind
@@ -25,6 +25,7 @@ KINDS: dict[str, FileKind] = {".jsonl": "jsonl", ".parquet": "parquet"}
 @click.option("--until", type=Moment(), metavar="T", help="Only traces that closed before T.")
 @click.option("--with-excluded", is_flag=True, help="Keep excluded traces, marked as such.")
 @store_option
+@json_option
 @click.pass_obj
 def export(
     settings: Settings,
@@ -33,12 +34,13 @@ def export(
     since: int | None,
     until: int | None,
     with_excluded: bool,
+    as_json: bool,
 ) -> int:
     """Write the steps of closed traces with what came of them: FILE.jsonl or FILE.parquet.
 
     `-` is JSON Lines on standard output. One row a step: its subject, status, the human's answer,
     undos, broken laws, cost, and references to the trace, session, decision and feedback. Excluded
-    traces are left out. docs/export.md names every column.
+    traces are left out. docs/export.md names every column. --json prints the counts.
     """
     kind = "jsonl" if target == "-" else KINDS.get(Path(target).suffix)
     if kind is None:
@@ -54,6 +56,9 @@ def export(
                 sys.stdout.buffer.write(json_line(SCHEMA, row))
         else:
             write_rows(Path(target), kind, SCHEMA, rows)
+    if as_json and target != "-":
+        print_json(left)
+        return 0
     say(
         f"{left.steps:,} steps of {left.traces:,} traces; left out: {left.excluded:,} excluded "
         f"traces, {left.open:,} not closed; {left.unmatched:,} answers and undos speak of no step",
