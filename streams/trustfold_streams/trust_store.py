@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from trustfold_projections.laws.policy import TrustThresholdRegistry
+from trustfold_projections.laws.policy.hindsight import Differing
 from trustfold_projections.laws.signals import TraceSignals
 from trustfold_schemas.decisions import Action, Decision, Verdict
 from trustfold_schemas.events import Reversibility
@@ -44,6 +45,14 @@ class TrustPolicy(Protocol):
 
     async def impact(self, name: str) -> Impacts:
         """The promotions that rested on a trace, or on what an event said."""
+        ...
+
+    async def decisions(self, subject: AnySubject) -> list[Decision]:
+        """A subject's recorded decisions, those of a trace in the order of the log."""
+        ...
+
+    async def differing(self, subject: AnySubject, name: str) -> list[Differing]:
+        """A subject's decisions that would differ had an event or a trace never been."""
         ...
 
     async def revoke(

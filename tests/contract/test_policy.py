@@ -144,6 +144,10 @@ async def test_a_decision_is_followed_back(store_factory: StoreFactory) -> None:
             rested = (await policy.impact("t1")).rested
             assert [made.decision.decision_id for made in rested] == [first.decision_id]
             assert rested[0].without.reason is ReasonCode.TOO_FEW_SAMPLES
+            differing = await policy.differing(NOTES, "t1")
+            assert [made.decision.decision_id for made in differing] == [first.decision_id]
+            assert differing[0].without.missing == "1 more sample; 1 more grant"
+            assert first in await policy.decisions(NOTES)
             acted = (await policy.impact("now")).acted
             assert [made.decision_id for made in acted] == [first.decision_id]
             with pytest.raises(UnknownNameError):

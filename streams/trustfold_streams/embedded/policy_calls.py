@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from trustfold_projections.laws.policy import TrustThresholdRegistry
+from trustfold_projections.laws.policy.hindsight import Differing
 from trustfold_schemas import actions
 from trustfold_schemas.decisions import Action, Decision, Verdict, action_of
 from trustfold_schemas.errors import TrustfoldError
@@ -63,6 +64,16 @@ class PolicyCalls(ABC):
     async def impact(self, name: str) -> Impacts:
         """The promotions that rested on a trace, or on what an event said."""
         return await self._do(lambda store: store.policy.impact(name))
+
+    async def decisions(self, subject: AnySubject) -> list[Decision]:
+        """A subject's recorded decisions, in the order of the log."""
+        wanted = subject_of(*subject)
+        return await self._do(lambda store: store.policy.decisions(wanted))
+
+    async def differing(self, subject: AnySubject, name: str) -> list[Differing]:
+        """A subject's decisions that would differ had an event or a trace never been."""
+        wanted = subject_of(*subject)
+        return await self._do(lambda store: store.policy.differing(wanted, name))
 
     async def revoke(
         self, why: str, *, by: str = "unnamed", scope: str = "*", tool: str = "*", effect: str = "*"

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from trustfold_projections.laws.policy import Policy, TrustThresholdRegistry, decide
-from trustfold_projections.laws.policy.hindsight import stands
+from trustfold_projections.laws.policy.hindsight import Differing, stands
 from trustfold_schemas import actions
 from trustfold_schemas.decisions import Action, Decision, Verdict, action_of
 from trustfold_schemas.errors import (
@@ -111,7 +111,8 @@ class KafkaPolicy:
         """
         author = actions.Author(SOURCE, str(uuid.uuid4()), self._clock.now())
         receipt = await self._publisher.publish(write(author))
-        await self.tail.caught_up()
+        with translated(self.settings):
+            await self.tail.caught_up()
         letter = self.tail.refusal(receipt.offset)
         if letter is not None:
             raise EventRefused(letter.reason, letter.detail)
@@ -196,6 +197,19 @@ class KafkaPolicy:
         """The promotions that rested on a trace, or on what an event said."""
         with translated(self.settings):
             return await policy_audit.impact_of(self.settings, name)
+
+    async def decisions(self, subject: AnySubject) -> list[Decision]:
+        """A subject's recorded decisions, those of a trace in the order of the log."""
+        wanted = subject_of(*subject)
+        with translated(self.settings):
+            made = await policy_audit.read_decisions(self.settings)
+        return [decision for decision in made if decision.action.subject == wanted]
+
+    async def differing(self, subject: AnySubject, name: str) -> list[Differing]:
+        """A subject's decisions that would differ had an event or a trace never been."""
+        wanted = subject_of(*subject)
+        with translated(self.settings):
+            return await policy_audit.differing_without(self.settings, wanted, name)
 
     async def peek(self, subject: AnySubject, reversibility: Reversibility | None) -> Verdict:
         """What the answer would be, from memory and without recording it."""
