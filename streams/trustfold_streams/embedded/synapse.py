@@ -1,7 +1,7 @@
 """Synapse weights of a store in a file: replayed from its facts, and followed as they grow.
 
-Nothing of them is kept in the file: the facts say all, and some ten thousand of them are replayed in
-a second, once for each reader.
+Nothing of them is kept in the file: the facts say all, and some ten thousand of them are replayed
+in a second, once for each reader.
 """
 
 from __future__ import annotations
