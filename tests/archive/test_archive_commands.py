@@ -6,6 +6,7 @@ import json
 import random
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.embedded.feeding import query
 from tests.oracles.histories import RECORDED_FROM
 from trustfold_projections.archive.errors import ArchiveBusyError
 from trustfold_schemas.subject import Subject
+from trustfold_streams.archiver import extra
 from trustfold_streams.archiver.locks import writing
 from trustfold_streams.archiver.store import verify_archive
 
@@ -106,6 +108,43 @@ def test_sql(shell: Shell) -> None:
     wrong = shell("sql", "SELEC", *FROM)
     assert (wrong.code, wrong.out) == (2, "")
     assert "SELEC" in wrong.err
+
+
+def test_without_the_extra_the_commands_say_its_name(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What DuckDB is needed for is refused with the line that installs it."""
+    filled(shell)
+    monkeypatch.setattr(extra, "find_spec", lambda _: None)
+    for words in (("archive", "archive"), ("scores", *FROM), ("sql", "SELECT 1", *FROM)):
+        ended = shell(*words)
+        assert (ended.code, ended.out) == (2, "")
+        assert "pip install 'trustfold[duckdb]'" in ended.err
+    assert shell("scores").code == 0
+
+
+def test_the_command_line_starts_without_the_extra() -> None:
+    """No command imports DuckDB, pyarrow or numpy before it needs them."""
+    program = (
+        "import sys, trustfold_streams.cli.front; "
+        "print(sorted({'duckdb', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.strip() == b"[]"
+
+
+def test_decisions_are_archived(shell: Shell) -> None:
+    """Each verdict as it was given, with its grounds, and again only once."""
+    filled(shell)
+    words = ("decide", *NOTES[1:], "--trace", "t9", "--step", "a", "--reversibility", "reversible")
+    (made,) = shell(*words, "--json").json
+    for _ in range(2):
+        assert shell("archive", "archive").code == 0
+    (row,) = shell("sql", "--json", "FROM decisions", *FROM).json
+    assert (row["decision_id"], row["verdict"]) == (made["decision_id"], made["verdict"])
+    assert (row["trace_id"], row["step_id"]) == ("t9", "a")
+    assert json.loads(row["grounds"])["reason"] == row["reason"]
+    assert shell("verify", *FROM).code == 0
 
 
 def test_only_new_rows_are_archived(shell: Shell) -> None:

@@ -40,6 +40,8 @@ def test_a_pipeline_is_archived_pass_by_pass(
     assert run("ingest", file).code == 0
     pipeline.caught_up()
     later = pipeline.settled_now()
+    question = ("--trace", "t9", "--step", "a", "--reversibility", "reversible", "--json")
+    decided = said(run("decide", *SUBJECT[1:], *question))
     second = said(run("archive", str(folder), "--json"))
     assert second["rows"] >= 80
     again = digests(shell("scores", "--as-of", moment, "--json", "--store", name))
@@ -47,6 +49,9 @@ def test_a_pipeline_is_archived_pass_by_pass(
     ours = digests(shell("scores", "--as-of", later, "--json", "--store", name))
     assert ours == digests(run("scores", "--as-of", later, "--json"))
     assert tuple(SUBJECT) in ours
+
+    (row,) = shell("sql", "--json", "FROM decisions", "--store", name).json
+    assert row["decision_id"] == decided["decision_id"]
 
     proven = shell("verify", "--store", name, "--anchor", first["head"], "--json")
     report = json.loads(proven.out)

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from trustfold_projections.archive.schema import KIND_NAMES, KINDS, SCHEMAS, Place, Topic
 from trustfold_projections.laws.time_weights import era_and_m
+from trustfold_schemas.decisions import Decision
 from trustfold_schemas.decoding import decode_event
 from trustfold_schemas.events import TraceEvent, type_of
 from trustfold_schemas.facts import Fact, Role, Stamp
@@ -70,6 +71,27 @@ DECISION_NAMES = (
     "grounds",
 )
 """The fields of a decision that are columns of the same name, in the order of both."""
+
+
+def decision_row(decision: Decision) -> DecisionRow:
+    """A decision as it is archived; its position is its offset."""
+    action, verdict = decision.action, decision.verdict
+    return DecisionRow(
+        offset=decision.position,
+        recorded=decision.recorded,
+        decision_id=decision.decision_id,
+        subject=action.subject,
+        trace_id=action.trace_id,
+        step_id=action.step_id,
+        args_fingerprint=action.args_fingerprint,
+        said=action.reversibility,
+        verdict=verdict.verdict,
+        would_be=verdict.would_be,
+        reason=verdict.reason.value,
+        stale=decision.stale,
+        owed_to=decision.owed_to,
+        grounds=msgspec.json.encode(verdict).decode(),
+    )
 
 
 class LetterRow(Struct, frozen=True, gc=False):

@@ -17,7 +17,7 @@ import msgspec
 from aiokafka import TopicPartition
 
 from trustfold_projections.archive.manifest import Manifest
-from trustfold_projections.archive.rows import EntryRow, LetterRow, Row
+from trustfold_projections.archive.rows import DecisionRow, EntryRow, LetterRow, Row, decision_row
 from trustfold_projections.archive.schema import Place, Topic
 from trustfold_schemas.decoding import decode_event
 from trustfold_schemas.facts import Fact
@@ -27,6 +27,7 @@ from trustfold_schemas.packed import unpack_envelope
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.kafka.apart import ApartLog
 from trustfold_streams.kafka.clients import Watermarks, new_consumer, record_of
+from trustfold_streams.kafka.decisions import decision_from
 from trustfold_streams.kafka.errors import BrokerSlowError, LostInputError
 from trustfold_streams.kafka.reaching import (
     quiet_client,
@@ -50,8 +51,8 @@ RECORDS_MAX: Final = 20_000
 NAME: Final = "archiver"
 
 _SINGLE: Final[tuple[Topic, ...]] = ("policy", "cost-median")
-_CUT: Final[tuple[Topic, ...]] = ("facts", "dead-letters", "ledger")
-"""Topics of as many partitions as the settings say. No stage writes `decisions` yet."""
+_CUT: Final[tuple[Topic, ...]] = ("facts", "decisions", "dead-letters", "ledger")
+"""Topics of as many partitions as the settings say."""
 
 
 @contextlib.contextmanager
@@ -122,6 +123,8 @@ class KafkaLog:
             return self._entries(place, start, end)
         if place.topic == "dead-letters":
             return self._letters(place, start, end)
+        if place.topic == "decisions":
+            return self._decisions(place, start, end)
         if place.topic == "facts":
             return self._facts(place, start, end)
         return self._apart(place, start, end)
@@ -209,6 +212,13 @@ class KafkaLog:
                 yield EntryRow(
                     record.offset, entry, located.partition, located.offset, located.number, idx
                 )
+
+    def _decisions(self, place: Place, start: int, end: int) -> Iterator[DecisionRow]:
+        for record in self._records(place, start, end):
+            decision = decision_from(record)
+            # What is no decision is none to whoever reads them, and so not here.
+            if decision is not None:
+                yield decision_row(decision)
 
     def _letters(self, place: Place, start: int, end: int) -> Iterator[LetterRow]:
         # Dead letters are not kept for ever.
