@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.embedded.asking import Office
 from tests.embedded.documents import NOTES, SHELL, decided, event, excluded, step, undone
@@ -14,7 +15,7 @@ from trustfold_schemas.decisions import ReasonCode
 from trustfold_schemas.errors import UnknownNameError
 from trustfold_schemas.instants import DAY
 from trustfold_streams.clock import ManualClock
-from trustfold_streams.embedded import EmbeddedStore
+from trustfold_streams.embedded import EmbeddedStore, decisions
 
 
 @pytest.fixture
@@ -205,6 +206,35 @@ def test_a_verdict_that_the_past_does_not_give_is_named(office: Office, path: Pa
     assert (why.digest_matches, why.verdict_matches, why.ok) == (True, False, False)
     assert why.verdict_again is not None
     assert why.verdict_again.reason is ReasonCode.TOO_FEW_GRANTS
+
+
+def test_verify_makes_every_decision_again(office: Office, path: Path) -> None:
+    """One that was forged with its chain is named; those beside it are not."""
+    office.ask("s0")
+    office.earned(1)
+    moment = office.later()
+    forged = office.ask("s1")
+    office.earned(4)
+    office.store.rollback(NOTES, moment, "oscar", "a broken sensor")
+    office.ask("s2")
+    office.rules("irreversible", "fs_write:~/*")
+    office.ask("s3")
+    assert office.store.verify().findings == []
+    verdict = replace(forged.verdict, verdict="allow", via="trust_promoted")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TRIGGER decisions_are_kept")
+        kept = list(decisions.of_subject(connection, NOTES))
+        connection.execute("DELETE FROM decisions")
+        chain = bytes(32)
+        for decision in kept:
+            if decision == forged:
+                decision = replace(decision, verdict=verdict)  # noqa: PLW2901
+            decisions.insert(connection, decision, chain)
+            (_, _, chain) = decisions.last(connection)
+    found = [one for one in office.store.verify().findings if one.proof == "decisions"]
+    assert [one.where for one in found] == [f"decision {forged.decision_id}"]
+    assert "was allow" in found[0].difference
+    assert "the same past gives approve_required (too_few_grants)" in found[0].difference
 
 
 def test_an_unknown_decision_is_said_to_be(office: Office) -> None:

@@ -109,7 +109,11 @@ def _print(report: Report) -> None:
         ("traces", f"{report.traces:,} traces", "each summary as the facts give it"),
         ("table", f"{report.subjects:,} scores", "each equals the fold of its entries"),
         ("thresholds", f"{report.thresholds:,} thresholds", "as the facts of policy set them"),
-        ("decisions", f"{report.decisions:,} decisions", "unbroken chain, as they were given"),
+        (
+            "decisions",
+            f"{report.decisions:,} decisions",
+            "unbroken chain, each made again",
+        ),
         ("dead letters", f"{report.dead_letters:,} dead letters", "bytes as they came"),
     )
     _print_proofs(claims, report.findings, report.findings_unnamed)

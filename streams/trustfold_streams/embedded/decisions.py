@@ -5,6 +5,7 @@ What is decided is the law's; here is only which row answers a question that was
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sqlite3
 from collections.abc import Iterator
@@ -87,6 +88,16 @@ def read_decision(connection: sqlite3.Connection, decision_id: str) -> Decision:
 def of_subject(connection: sqlite3.Connection, subject: Subject) -> Iterator[Decision]:
     """A subject's decisions, in log order."""
     return _some(connection, "(scope, tool, effect) = (?, ?, ?) ORDER BY position", subject)
+
+
+def by_subject(connection: sqlite3.Connection) -> Iterator[tuple[Subject, Decision]]:
+    """Every decision that can be read, those of a subject together and in log order."""
+    for row in connection.execute(
+        f"SELECT {COLUMNS} FROM decisions ORDER BY tool, effect, scope, position"
+    ):
+        with contextlib.suppress(StoreDamagedError):
+            decision = _decision_of(row)
+            yield decision.action.subject, decision
 
 
 def of_trace(connection: sqlite3.Connection, trace_id: str) -> Iterator[Decision]:

@@ -18,9 +18,10 @@ from trustfold_schemas.errors import TrustCorruptionError
 from trustfold_schemas.events import type_of
 from trustfold_schemas.scores import State, content_json
 from trustfold_schemas.subject import Subject
-from trustfold_streams.embedded import decisions, rows, thresholds
+from trustfold_streams.embedded import rows, thresholds
 from trustfold_streams.embedded.database import any_text, layout, layout_of, snapshot
 from trustfold_streams.embedded.dead_letters import seal_of
+from trustfold_streams.embedded.decisions_proof import check_decisions
 from trustfold_streams.embedded.derivation import Derivation
 from trustfold_streams.embedded.findings import (
     UNREADABLE,
@@ -54,7 +55,7 @@ def verify(
         derivation.finish()
         _check_table(connection, subjects, report)
         _check_thresholds(connection, report)
-        _check_decisions(connection, report)
+        check_decisions(connection, report)
         _check_dead_letters(connection, event_ids, report)
     return report
 
@@ -208,18 +209,6 @@ def _check_thresholds(connection: sqlite3.Connection, report: Report) -> None:
                 report.found("thresholds", where, f"is {theirs}, the facts give {ours}")
     except UNREADABLE as error:
         report.unreadable("thresholds", "the table thresholds", error)
-
-
-def _check_decisions(connection: sqlite3.Connection, report: Report) -> None:
-    """Every decision stands as it was recorded, behind the one before it."""
-    try:
-        for decision_id, sound in decisions.chain_of(connection):
-            report.decisions += 1
-            if not sound:
-                words = "the chain breaks here: the decision or one before it differs"
-                report.found("decisions", f"decision {decision_id}", words)
-    except UNREADABLE as error:
-        report.unreadable("decisions", "the table decisions", error)
 
 
 # ---- dead letters ----------------------------------------------------------------------------
