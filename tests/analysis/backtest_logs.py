@@ -13,6 +13,7 @@ from trustfold_schemas.decoding import decode_event
 from trustfold_schemas.events import CostMedianEvent
 from trustfold_schemas.facts import Fact, Stamp
 from trustfold_schemas.instants import DAY, HOUR, format_instant, parse_instant
+from trustfold_schemas.policy_events import PolicyEvent
 
 START = parse_instant("2026-01-05T09:00:00Z")
 WRITE = {"tool": "fs_write", "effect": "fs_write:~/notes/*", "reversibility": "reversible"}
@@ -28,11 +29,15 @@ class Log:
         """The published medians."""
         return [fact for fact in self.facts if isinstance(fact.event, CostMedianEvent)]
 
+    def policy(self) -> Iterable[Fact]:
+        """The log of the policy."""
+        return [fact for fact in self.facts if isinstance(fact.event, PolicyEvent)]
+
     def by_key(self) -> Iterable[Sequence[Fact]]:
         """The rest, key by key."""
         keys: dict[Key, list[Fact]] = {}
         for fact in self.facts:
-            if not isinstance(fact.event, CostMedianEvent):
+            if not isinstance(fact.event, CostMedianEvent | PolicyEvent):
                 keys.setdefault(key_of(fact.event), []).append(fact)
         return keys.values()
 

@@ -61,6 +61,7 @@ def compare(history: History, rows: int, parts: int) -> int:
             [entry_columns(some) for some in in_parts(entries, parts)],
             [action_columns(some) for some in in_parts(actions, parts)],
             POLICIES,
+            list(history),
             rows,
         )
     )
@@ -199,7 +200,10 @@ def test_ties_are_decided_by_integers() -> None:
         history = {subject: SubjectHistory(entries, actions)}
         exact = [allowed for _, allowed in verdicts(subject, history[subject], [tie])]
         [made] = judged(
-            [entry_columns([(0, e) for e in entries])], [action_columns([(0, actions[0])])], [tie]
+            [entry_columns([(0, e) for e in entries])],
+            [action_columns([(0, actions[0])])],
+            [tie],
+            [subject],
         )
         assert [list(made.allowed[0])] == exact == [[wanted]]
         assert made.exact == wanted
@@ -210,7 +214,7 @@ def test_what_has_no_fast_path_is_refused() -> None:
     subject = Subject("", "tool", "effect")
     columns = action_columns([(0, action(subject, ZERO, 0, 0))])
     with pytest.raises(TypeError, match="exact path only"):
-        list(judged([], [columns], [Elapsed("elapsed/1", thresholds_with())]))
+        list(judged([], [columns], [Elapsed("elapsed/1", thresholds_with())], [subject]))
 
 
 @given(

@@ -120,6 +120,10 @@ class Facts:
         """None: the load has no costs."""
         return []
 
+    def policy(self) -> list[Fact]:
+        """None: nothing is set."""
+        return []
+
     def by_key(self) -> list[list[Fact]]:
         """Facts by trace."""
         keys: dict[Key, list[Fact]] = {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from trustfold_projections.laws.policy import policy_of
 from trustfold_streams.archiver.extra import require_extra
 from trustfold_streams.cli.fact_sources import open_facts
 from trustfold_streams.cli.options import Settings, json_option, store_option
@@ -67,6 +68,12 @@ def _output_file(option: str, what: str) -> Callable[[F], F]:
     help="Compare with: allow after N clean traces in a row.",
 )
 @click.option(
+    "--as-set",
+    is_flag=True,
+    help="Compare with the policy that is set in the log, as it stands at its end: its thresholds "
+    "by glob, declarations, caps and revocations.",
+)
+@click.option(
     "--as-happened",
     is_flag=True,
     help="For a log that was imported later: judge as if each fact had been recorded at its own "
@@ -86,6 +93,7 @@ def backtest(
     min_grants: int | None,
     min_approval_rate: int | None,
     in_a_row: int,
+    as_set: bool,
     as_happened: bool,
     by_scope: bool,
     csv: Path | None,
@@ -100,7 +108,7 @@ def backtest(
     of a trace that broke a law; `per 1000` counts what a question could have prevented, so no
     failures: a step that fails fails after a yes, too. A question is saved where a human decided
     and the policy would not have asked. Thresholds are the defaults unless options say otherwise;
-    declarations, revocations and spot checks are left out, and a step's own word on its
+    but for --as-set, declarations and revocations are left out, and a step's own word on its
     reversibility is taken.
     """
     require_extra()
@@ -117,7 +125,12 @@ def backtest(
         )
         for score in dict.fromkeys(min_scores or (None,))
     ]
-    tallies = _judged(settings, rules.policies(trusts, in_a_row), as_happened=as_happened)
+    policy = None
+    if as_set:
+        with open_facts(settings) as facts:
+            policy = policy_of(facts.policy())
+    compared = rules.policies(trusts, in_a_row, policy)
+    tallies = _judged(settings, compared, as_happened=as_happened)
     _write(tallies, csv, parquet, plot)
     if as_json:
         for tally in tallies:

@@ -54,6 +54,10 @@ class EmbeddedFacts:
         """The facts of published medians, in log order."""
         return self._rows("cost-median")
 
+    def policy(self) -> Iterable[Fact]:
+        """The facts of the policy's log, in its order."""
+        return self._rows("policy")
+
     def by_key(self) -> Iterable[Sequence[Fact]]:
         """All other facts that make entries, those of one key together."""
         return _grouped(self._rows("facts"))
@@ -79,6 +83,12 @@ class ArchivedFacts:
         from trustfold_projections.analysis.records import facts_of
 
         return (fact for _, fact in facts_of(self._connection, self._archive, "cost-median"))
+
+    def policy(self) -> Iterable[Fact]:
+        """The facts of the policy's log, in its order."""
+        from trustfold_projections.analysis.records import facts_of
+
+        return (fact for _, fact in facts_of(self._connection, self._archive, "policy"))
 
     def by_key(self) -> Iterator[Sequence[Fact]]:
         """All other facts that make entries, those of one key together."""

@@ -206,7 +206,7 @@ class ArchivedBacktest:
         scopes = sorted({subject.scope for subject in subjects})
         places = {scope: place for place, scope in enumerate(scopes)}
         scope_of = np.array([places[subject.scope] for subject in subjects], np.int64)
-        made = judged(self._entries(), self._actions("NOT IN"), policies)
+        made = judged(self._entries(), self._actions("NOT IN"), policies, subjects)
         tallies = tallied(made, policies, scopes, scope_of)
         tallies += judge(self._exact_history(rolled_back), policies)
         return with_totals(tallies, [policy.name for policy in policies])

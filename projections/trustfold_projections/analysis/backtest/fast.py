@@ -30,6 +30,7 @@ from trustfold_projections.analysis.backtest.columns import (
 )
 from trustfold_projections.analysis.backtest.rules import (
     Always,
+    AsSet,
     InARow,
     Never,
     PlainMean,
@@ -45,7 +46,10 @@ from trustfold_projections.analysis.backtest.tally import COUNTS, Tally
 from trustfold_projections.laws.policy.brake import BRAKE_LASTS
 from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS, WITHOUT_EVIDENCE
 from trustfold_schemas.amounts import PPM
+from trustfold_schemas.decisions import Threshold
+from trustfold_schemas.events import Reversibility
 from trustfold_schemas.ledger import HUMAN_APPROVAL_RATE, UNDO_RATE
+from trustfold_schemas.subject import Subject
 
 NEAR: Final = 1e-12
 """Where doubles differ from a threshold by more than this share of it, they decide."""
@@ -66,14 +70,15 @@ def judged(
     entries: Iterable[EntryColumns],
     actions: Iterable[ActionColumns],
     policies: Sequence[Policy],
+    subjects: Sequence[Subject],
     rows: int = ROWS,
 ) -> Iterator[Judged]:
-    """The verdicts on sorted columns, in bounded memory."""
+    """The verdicts on sorted columns, in bounded memory; `subjects` by their numbers."""
     carry = Carry()
     for part in slices(entries, actions, rows):
         known, carry = standing(part, carry)
         if len(part.actions):
-            bench = _Bench(known)
+            bench = _Bench(known, subjects)
             allowed = [bench.allows(policy) for policy in policies]
             yield Judged(part.actions, allowed, bench.exact)
 
@@ -103,8 +108,9 @@ def tallied(
 class _Bench:
     """Judges the actions of one slice by one policy after the other."""
 
-    def __init__(self, known: Standing) -> None:
+    def __init__(self, known: Standing, subjects: Sequence[Subject]) -> None:
         self.known = known
+        self.subjects = subjects
         self.actions = known.actions
         self.exact = 0
         self._num = known.floats(known.num)
@@ -124,8 +130,8 @@ class _Bench:
             return np.ones(len(self.actions), np.bool_)
         if isinstance(policy, InARow):
             return (self.actions.band >= 0) & (self.known.row >= policy.wanted)
-        if isinstance(policy, Trust):
-            return self._trust(policy.thresholds)
+        if isinstance(policy, Trust | AsSet):
+            return self._trust(policy)
         if isinstance(policy, PlainMean):
             return self._plain_mean(policy.thresholds)
         raise TypeError(f"{type(policy).__name__} is judged by the exact path only")
@@ -142,21 +148,23 @@ class _Bench:
         fresh = np.minimum(1.0, self.known.weight_of(updated) / self._weight)
         return np.where(updated == NONE, 0.0, fresh)
 
-    def _trust(self, thresholds: Thresholds) -> Bools:
+    def _trust(self, policy: Trust | AsSet) -> Bools:
         num, den, weight = self._num, self._den, self._weight
         made = np.zeros(len(self.actions), np.bool_)
         for number, band in enumerate(BANDS):
-            threshold = thresholds[band]
-            wanted = (
-                (self._score, np.full(len(self.actions), threshold.min_score / PPM)),
-                (den[UNDO_RATE], threshold.min_samples * weight),
-                (num[HUMAN_APPROVAL_RATE], threshold.min_grants * PPM * weight),
-                (
-                    num[HUMAN_APPROVAL_RATE],
-                    threshold.min_approval_rate * den[HUMAN_APPROVAL_RATE],
-                ),
+            thresholds, which = self._thresholds(policy, band)
+            present = np.array([one is not None for one in thresholds], np.bool_)[which]
+            score, samples, grants, rate = (
+                np.array([getattr(one, name, 0) for one in thresholds], np.float64)[which]
+                for name in ("min_score", "min_samples", "min_grants", "min_approval_rate")
             )
-            rows = (self.actions.band == number) & (self.known.n > 0) & self._free
+            wanted = (
+                (self._score, score / PPM),
+                (den[UNDO_RATE], samples * weight),
+                (num[HUMAN_APPROVAL_RATE], grants * PPM * weight),
+                (num[HUMAN_APPROVAL_RATE], rate * den[HUMAN_APPROVAL_RATE]),
+            )
+            rows = (self.actions.band == number) & (self.known.n > 0) & self._free & present
             sure, open_ = rows.copy(), rows
             for reached, bar in wanted:
                 # No sum is negative, so that a bar of 0 is reached without a doubt.
@@ -164,11 +172,23 @@ class _Bench:
                 open_ = open_ & (reached >= bar * (1 - NEAR))
             made |= sure
             for row in np.flatnonzero(open_ & ~sure):
+                threshold = thresholds[int(which[row])]
+                assert threshold is not None
                 self.exact += 1
                 made[row] = trusted(
                     self.known.state(int(row)), threshold, int(self.actions.moment[row])
                 )
         return made
+
+    def _thresholds(
+        self, policy: Trust | AsSet, band: Reversibility
+    ) -> tuple[Sequence[Threshold | None], Ints]:
+        """Thresholds, and of each action which one is its subject's."""
+        if isinstance(policy, Trust):
+            return [policy.thresholds[band]], np.zeros(len(self.actions), np.int64)
+        numbers, which = np.unique(self.actions.subject, return_inverse=True)
+        found = [policy.threshold_for(self.subjects[int(number)], band) for number in numbers]
+        return found, which.astype(np.int64)
 
     def _plain_mean(self, thresholds: Thresholds) -> Bools:
         num, den = self.known.plain_num, self.known.plain_den

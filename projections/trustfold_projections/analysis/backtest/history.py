@@ -30,6 +30,10 @@ class FactSource(Protocol):
         """The facts of published medians, in log order."""
         ...
 
+    def policy(self) -> Iterable[Fact]:
+        """The facts of the policy's log, in its order."""
+        ...
+
     def by_key(self) -> Iterable[Sequence[Fact]]:
         """All other facts: those of one correlation key together, in log order."""
         ...

@@ -14,6 +14,7 @@ from msgspec import Struct
 from trustfold_projections.analysis.backtest.actions import PastAction
 from trustfold_projections.analysis.backtest.elapsed_steps import ElapsedSteps
 from trustfold_projections.laws.fold import counts, fold, refold
+from trustfold_projections.laws.policy import Policy as PolicyInForce
 from trustfold_projections.laws.policy.brake import brake_of
 from trustfold_projections.laws.policy.thresholds import (
     DEFAULTS,
@@ -135,10 +136,46 @@ class Trust(Struct, frozen=True):
     name: str
     thresholds: Thresholds
 
+    def threshold_for(self, subject: Subject, reversibility: Reversibility) -> Threshold | None:  # noqa: ARG002 - of any subject
+        """What must be met in a band that a number can promote."""
+        return self.thresholds.get(reversibility)
+
     def allows(self, known: Known, action: PastAction) -> bool:
         """The verdict in the mode `enforce`, without spot checks, revocations and declarations."""
-        threshold = threshold_of(self.thresholds, action)
-        return threshold is not None and trusted(known.state, threshold, action.moment)
+        return _trusts(self, known, action)
+
+
+class AsSet(Struct, frozen=True):
+    """The policy that is set in a log, as it stands at its end: all of SPEC 5 but the spot checks.
+
+    Thresholds by glob, declarations, caps and revocations; an undeclared effect is never promoted.
+    """
+
+    name: str
+    policy: PolicyInForce
+
+    def threshold_for(self, subject: Subject, reversibility: Reversibility) -> Threshold | None:
+        """What must be met; None where a rule of the registry forbids promotion."""
+        ruling = self.policy.ruling(subject.effect)
+        forbidden = (
+            ruling.declaration is None
+            or ruling.capped_by
+            or subject.is_global
+            or ruling.in_force[reversibility] == "irreversible"
+            or self.policy.revoked_by(subject)
+        )
+        return None if forbidden else ruling.threshold[reversibility]
+
+    def allows(self, known: Known, action: PastAction) -> bool:
+        """The verdict in the mode `enforce`."""
+        return _trusts(self, known, action)
+
+
+def _trusts(policy: Trust | AsSet, known: Known, action: PastAction) -> bool:
+    if action.reversibility is None or action.reversibility == "irreversible":
+        return False
+    threshold = policy.threshold_for(action.subject, action.reversibility)
+    return threshold is not None and trusted(known.state, threshold, action.moment)
 
 
 class PlainMean(Struct, frozen=True):
@@ -241,14 +278,17 @@ def thresholds_with(
     }
 
 
-def policies(trust: Sequence[Trust], in_a_row: int = IN_A_ROW) -> list[Policy]:
-    """Everything that is held against each other, `trust` first.
+def policies(
+    trust: Sequence[Trust], in_a_row: int = IN_A_ROW, as_set: PolicyInForce | None = None
+) -> list[Policy]:
+    """Everything that is held against each other, `trust` first, then what a log has set.
 
     The plain mean and `elapsed/1` are held to the thresholds of the first.
     """
     thresholds = trust[0].thresholds
     return [
         *trust,
+        *([] if as_set is None else [AsSet("as set", as_set)]),
         Never("never"),
         Always("always"),
         InARow(f"{in_a_row} in a row", in_a_row),

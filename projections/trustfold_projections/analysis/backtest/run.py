@@ -44,7 +44,7 @@ def _judged_fast(history: History, policies: Sequence[Policy]) -> list[Tally]:
     scopes = sorted({subject.scope for subject in history})
     numbers = {scope: number for number, scope in enumerate(scopes)}
     scope_of = np.array([numbers[subject.scope] for subject in history], np.int64)
-    made = judged(_entry_parts(history), _action_parts(history), policies)
+    made = judged(_entry_parts(history), _action_parts(history), policies, list(history))
     return tallied(made, policies, scopes, scope_of)
 
 
