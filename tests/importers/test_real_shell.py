@@ -128,13 +128,15 @@ def calls(folder: Path, line: str) -> list[list[str]]:
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines())
 def test_what_the_shell_runs_is_no_stricter_than_the_line(folder: Path, line: str) -> None:
-    """From `run` on a line may do anything, so what it does says nothing against its class."""
+    """Neither by what it calls nor by what it writes; from `run` on a line may do anything."""
     strict = ranks()
     rank = strict[class_of_line(line).removeprefix("shell:")]
     if rank >= strict["run"]:
         return
     for call in calls(folder, line):
         assert strict[class_of_call(call).removeprefix("shell:")] <= rank, call
+    written = [path.name for path in (folder / "place").iterdir()]
+    assert not written or rank >= strict["write"], written
 
 
 @pytest.mark.skipif(BASH is None, reason="there is no bash here")

@@ -36,6 +36,7 @@ class Household:
         self.answers: dict[str, str | Exception] = {}
         self.effects: dict[str, dict[str, Reversibility | None]] = {}
         self.asked: list[str] = []
+        self.hangs = False
 
     async def answer(self, neuron: str, query: str) -> str:
         """What the neuron was told to say, or something as long as its name."""
@@ -48,6 +49,8 @@ class Household:
 
     async def touched(self, neuron: str) -> Mapping[str, Reversibility | None]:
         """The effects that it was told of."""
+        if self.hangs:
+            await asyncio.Event().wait()
         return self.effects.get(neuron, {})
 
 
@@ -69,7 +72,7 @@ class Judge:
         self.name = "judge"
         self.prefers = prefers
         self.cost = cost
-        self.estimated = cost
+        self.estimated: Any = cost
         self.seen: list[tuple[str, str]] = []
         self.called = asyncio.Event()
         self.waits = asyncio.Event()
@@ -78,7 +81,10 @@ class Judge:
     def estimate(self, query: str) -> int:
         """What it was told to estimate."""
         assert query == QUERY
-        return self.estimated
+        if isinstance(self.estimated, Exception):
+            raise self.estimated
+        odd: int = self.estimated  # a broken critic may say anything
+        return odd
 
     async def judge(self, query: str, first: str, second: str) -> Judgement:
         """Its preference; what is no preference is handed out as it is."""

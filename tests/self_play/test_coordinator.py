@@ -181,6 +181,32 @@ def test_a_critic_that_hangs_is_given_up(table: Table) -> None:
     assert table.skipped() == ("critic_failed", CENT)
 
 
+@pytest.mark.parametrize("estimate", [RuntimeError("no list of prices"), -1, "5", 0.5, True, None])
+def test_a_critic_without_an_estimate_is_not_asked(table: Table, estimate: Any) -> None:
+    """Nobody is paid, or even asked, who does not say what it costs."""
+    table.judge.estimated = estimate
+    assert table.play() is None
+    assert table.skipped() == ("critic_failed", 0)
+    assert (table.household.asked, table.purse.remaining) == ([], 100 * CENT)
+
+
+def test_a_critic_for_nothing_may_judge_on_an_empty_purse(table: Table) -> None:
+    """What costs nothing fits every budget."""
+    table.purse = Purse(0)
+    table.judge = Judge(longer, 0)
+    result = table.play()
+    assert result is not None
+    assert result.orders == 2
+
+
+def test_effects_that_nobody_tells_in_time_are_not_reversible(table: Table) -> None:
+    """A look-up that hangs is a skip, not a wait without end."""
+    table.limits = Limits(lookup_seconds=0.01)
+    table.household.hangs = True
+    assert table.play() is None
+    assert table.skipped()[0] in ("irreversible", "no_contest")
+
+
 def test_a_neuron_that_hangs_or_fails_leaves_no_contest(table: Table) -> None:
     """Without two answers there is nothing to judge, and nothing to pay."""
     table.household.answers[BETA] = ConnectionError("gone")

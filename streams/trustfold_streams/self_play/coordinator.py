@@ -49,10 +49,11 @@ T = TypeVar("T")
 
 
 class Limits(Struct, frozen=True):
-    """How long a self-play waits, in seconds."""
+    """How long a self-play waits for each answer, judgement and look-up, in seconds."""
 
     answer_seconds: float = 60.0
     critic_seconds: float = 60.0
+    lookup_seconds: float = 10.0
 
 
 class SelfPlayResult(Struct, frozen=True, kw_only=True):
@@ -150,13 +151,12 @@ class SelfPlayCoordinator:
         """Run a self-play. Raises SelfPlaySkipped where none takes place."""
         context, scope = self._context_of(trace), str(trace.get("scope") or "")
         pair = await self._worth_it(candidates, context, scope)
-        reserved, orders = self._reserve(query)
+        reserved, estimate, orders = self._reserve(query)
         spent = 0
         try:
             answers = await self._answers(query, pair)
             judgements: list[Judgement] = []
             for swapped in _orders(pair, query, orders):
-                estimate = self._critic.estimate(query)
                 if judgements and spent + estimate > reserved:
                     break  # the first one cost more than it was said to
                 spent += estimate  # what is paid if nobody ever says what it cost
@@ -172,39 +172,53 @@ class SelfPlayCoordinator:
     # ---- before --------------------------------------------------------------------------------
 
     async def _worth_it(self, candidates: Sequence[str], context: str, scope: str) -> Contest:
-        known = {one.neuron: one.weight for one in await self._weights.neighbors(context, scope)}
-        pair = contest(candidates, known, self._critic.name)
+        try:
+            known = await _within(
+                self._limits.lookup_seconds, self._weights.neighbors(context, scope)
+            )
+        except TimeoutError:
+            raise SelfPlaySkipped("no_contest", "nobody said the weights in time") from None
+        weights = {one.neuron: one.weight for one in known}
+        pair = contest(candidates, weights, self._critic.name)
         if pair is None:
             raise SelfPlaySkipped(
                 "no_contest", f"no two of {len(candidates)} candidates are close in {context!r}"
             )
         for neuron in sorted(set(candidates)):
-            found = irreversible({neuron: await self._effects.touched(neuron)})
-            if found is not None:
-                raise SelfPlaySkipped(
-                    "irreversible", f"{neuron} touches {found[1]}: {found[2] or 'unknown'}"
-                )
+            await self._refuse_irreversible(neuron)
         return pair
 
-    def _reserve(self, query: str) -> tuple[int, int]:
-        estimate = self._critic.estimate(query)
-        if estimate < 0:
-            raise ValueError(f"Expected an estimate of at least 0 micro-USD, got {estimate}")
+    async def _refuse_irreversible(self, neuron: str) -> None:
+        try:
+            touched = await _within(self._limits.lookup_seconds, self._effects.touched(neuron))
+        except TimeoutError:
+            raise SelfPlaySkipped(
+                "irreversible", f"nobody said in time what {neuron} touches"
+            ) from None
+        found = irreversible({neuron: touched})
+        if found is not None:
+            raise SelfPlaySkipped(
+                "irreversible", f"{neuron} touches {found[1]}: {found[2] or 'unknown'}"
+            )
+
+    def _reserve(self, query: str) -> tuple[int, int, int]:
+        """What is set apart, what a judgement may cost, and for how many orders that is enough."""
+        try:
+            estimate: object = self._critic.estimate(query)
+        except Exception as error:
+            raise SelfPlaySkipped("critic_failed", f"no estimate: {_what(error)}") from error
+        if type(estimate) is not int or estimate < 0:
+            raise SelfPlaySkipped("critic_failed", f"its estimate is nonsense: {estimate!r:.40}")
         for orders in (2, 1):
             if self._budget.reserve(orders * estimate):
-                return orders * estimate, orders
+                return orders * estimate, estimate, orders
         raise SelfPlaySkipped("budget", f"a judgement may cost {decimal_of(estimate)} USD")
 
     # ---- playing -------------------------------------------------------------------------------
 
     async def _answers(self, query: str, pair: Contest) -> tuple[str, str]:
         names = (pair.heavier.neuron, pair.lighter.neuron)
-        tasks = [
-            asyncio.ensure_future(
-                _within(self._limits.answer_seconds, self._neurons.answer(name, query))
-            )
-            for name in names
-        ]
+        tasks = [asyncio.ensure_future(self._answer(name, query)) for name in names]
         try:
             found = await asyncio.gather(*tasks, return_exceptions=True)
         finally:
@@ -216,6 +230,9 @@ class SelfPlayCoordinator:
                 raise SelfPlaySkipped("no_contest", f"{name} gave no answer: {_what(one)}")
             answers.append(_nameless(one, names))
         return answers[0], answers[1]
+
+    async def _answer(self, neuron: str, query: str) -> str:
+        return await _within(self._limits.answer_seconds, self._neurons.answer(neuron, query))
 
     async def _judged(
         self, query: str, answers: tuple[str, str], *, swapped: bool
