@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.archive.logs import (
     MemoryLog,
     entry,
     fact,
+    held,
     log_of,
     orphans,
     rewritten,
@@ -27,9 +29,11 @@ from trustfold_projections.archive import manifest as manifests
 from trustfold_projections.archive.errors import (
     ArchiveBusyError,
     ArchiveDamagedError,
+    ArchiveDiskError,
     NoArchiveError,
     OtherLogError,
 )
+from trustfold_projections.archive.files import Disk
 from trustfold_projections.archive.rows import Row
 from trustfold_projections.archive.schema import Place
 from trustfold_projections.archive.writer import ArchiveWriter, Limits
@@ -73,33 +77,33 @@ def test_a_sound_archive_has_no_difference(sound: Path) -> None:
 
 def test_every_file_is_held_against_its_digest(archive: Path) -> None:
     """A byte changed in any file is named with the file."""
-    for path in sorted((archive / "segments").iterdir()):
-        held = path.read_bytes()
-        for at in (0, len(held) // 2, len(held) - 1):
-            path.write_bytes(held[:at] + bytes([held[at] ^ 1]) + held[at + 1 :])
-            assert f"{path.name} has the SHA-256" in named(verify_archive(archive))
-        path.write_bytes(held)
+    for number, path in enumerate(sorted((archive / "segments").iterdir())):
+        content = path.read_bytes()
+        at = (0, len(content) // 2, len(content) - 1)[number % 3]
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        assert f"{path.name} has the SHA-256" in named(verify_archive(archive))
+        path.write_bytes(content)
 
 
 def test_a_byte_changed_in_the_manifest_is_named(archive: Path) -> None:
     """Whichever line it is in, all but the last by the chain, the last by the head kept."""
     head = manifests.load(archive).head
     path = archive / manifests.NAME
-    held = path.read_bytes()
-    for at in range(0, len(held), 311):
-        path.write_bytes(held[:at] + bytes([held[at] ^ 1]) + held[at + 1 :])
+    content = path.read_bytes()
+    for at in range(0, len(content), 523):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         report = verify_archive(archive, anchor=head)
         assert not report.ok, at
-    path.write_bytes(held)
+    path.write_bytes(content)
 
 
 def test_a_missing_file_is_named(archive: Path) -> None:
     """A segment and a rollup that are gone."""
     for path in sorted((archive / "segments").iterdir()):
-        held = path.read_bytes()
+        content = path.read_bytes()
         path.unlink()
         assert f"{path.name} is missing" in named(verify_archive(archive))
-        path.write_bytes(held)
+        path.write_bytes(content)
 
 
 def test_a_foreign_file_is_named(archive: Path) -> None:
@@ -217,6 +221,38 @@ def test_another_log_is_refused(archive: Path) -> None:
     other = MemoryLog(rows, log_of(9).settled)
     with pytest.raises(OtherLogError, match="another record than this log"):
         ArchiveWriter(archive, limits=LIMITS).archive(other)
+
+
+class _FullDisk(Disk):
+    """Has no room for a line any more."""
+
+    def append(self, path: Path, data: bytes) -> None:
+        """Half of it fits."""
+        super().append(path, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "no space left", str(path))
+
+
+def test_a_full_disk_is_said_and_outlived(archive: Path) -> None:
+    """What was archived is kept, and the next archiver goes on."""
+    with (
+        pytest.raises(ArchiveDiskError, match="no space left"),
+        open_archiver(archive, _FullDisk(), LIMITS) as archiver,
+    ):
+        archiver.run(lambda _: contextlib.nullcontext(log_of(9)))
+    with open_archiver(archive, limits=LIMITS) as archiver:
+        archiver.run(lambda _: contextlib.nullcontext(log_of(9)))
+    assert held(archive) == {place.topic: list(log_of(9).rows(place, 0, 99)) for place in _PLACES}
+    assert not list(orphans(archive))
+
+
+_PLACES = list(log_of(1).ends())
+
+
+def test_a_folder_where_the_manifest_should_be(tmp_path: Path) -> None:
+    """What cannot be read is said, not passed on as a traceback."""
+    (tmp_path / manifests.NAME).mkdir()
+    with pytest.raises(ArchiveDiskError, match="cannot be read"):
+        verify_archive(tmp_path)
 
 
 def test_no_archive(tmp_path: Path) -> None:

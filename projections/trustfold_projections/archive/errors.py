@@ -6,7 +6,8 @@ TrustfoldError
 |   `-- OtherLogError          the archive is of another log than the one to be archived
 |-- LogError
 |   `-- ArchiveDamagedError    a line, a file or a row is not what the chain says
-`-- ArchiveBusyError           another archiver holds it
+|-- ArchiveBusyError           another archiver holds it
+`-- ArchiveDiskError           the disk refuses: full, read-only, not ours
 """
 
 from __future__ import annotations
@@ -28,3 +29,7 @@ class ArchiveDamagedError(LogError):
 
 class ArchiveBusyError(TrustfoldError):
     """Another archiver is at work in this folder."""
+
+
+class ArchiveDiskError(TrustfoldError):
+    """The folder cannot be written or read; what was archived before is kept."""

@@ -16,7 +16,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from trustfold_projections.archive.errors import ArchiveDamagedError, NoArchiveError
+from trustfold_projections.archive.errors import (
+    ArchiveDamagedError,
+    ArchiveDiskError,
+    NoArchiveError,
+)
 from trustfold_projections.archive.schema import Place, Topic
 from trustfold_projections.archive.segment import Segment, names_of
 
@@ -254,7 +258,10 @@ def _wrong_merge(line: Line, segments: list[Line]) -> Iterator[str]:
 
 
 def read(folder: Path) -> Manifest:
-    """The manifest of an archive with all of its problems. Raises NoArchiveError."""
+    """The manifest of an archive with all of its problems. Raises NoArchiveError.
+
+    Raises ArchiveDiskError where it is there and cannot be read.
+    """
     try:
         data = (folder / NAME).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -262,6 +269,8 @@ def read(folder: Path) -> Manifest:
             f"there is no archive in {folder}: it holds no {NAME}; `trustfold archive {folder}` "
             "makes one"
         ) from None
+    except OSError as error:
+        raise ArchiveDiskError(f"{folder / NAME} cannot be read: {error}") from error
     return parse(data)
 
 

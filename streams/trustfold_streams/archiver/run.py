@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from trustfold_projections.archive.errors import ArchiveDiskError
 from trustfold_projections.archive.files import Files
 from trustfold_projections.archive.manifest import Manifest
 from trustfold_projections.archive.writer import ArchiveWriter, Limits, Log, Pass
@@ -49,7 +50,15 @@ def open_archiver(
     """Become the archiver of a folder, which is made if need be.
 
     What an archiver that died has left is put right first. Raises ArchiveBusyError, and
-    ArchiveDamagedError if the manifest contradicts itself.
+    ArchiveDamagedError if the manifest contradicts itself, ArchiveDiskError where the disk refuses.
     """
-    with writing(folder):
-        yield Archiver(ArchiveWriter(folder, files, limits))
+    try:
+        with writing(folder):
+            yield Archiver(ArchiveWriter(folder, files, limits))
+    except BrokenPipeError:
+        raise  # whoever reads what is printed has gone; that is no matter of the disk
+    except OSError as error:
+        raise ArchiveDiskError(
+            f"{folder} cannot be written: {error}; what was archived before is kept, and the next "
+            "run goes on from there"
+        ) from error
