@@ -5,8 +5,11 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
+import pytest
 from msgspec import to_builtins
 
+from trustfold_projections.laws.policy import Policy
+from trustfold_projections.laws.policy.registry import Declaration, SaidBy
 from trustfold_schemas.actions import Author
 from trustfold_schemas.decoding import decode_event
 from trustfold_schemas.policy_events import EffectDeclaredEvent
@@ -43,6 +46,46 @@ def test_the_strictness_of_shell_classes_never_goes_back() -> None:
     bands = ["reversible", "reversible_with_cost", "irreversible", "unknown"]
     order = [bands.index(row.reversibility) for row in classes().shell]
     assert order == sorted(order)
+
+
+@pytest.mark.parametrize(
+    ("effect", "wanted"),
+    [
+        ("fs_read:./src/*", "reversible"),
+        ("fs_read:./.*", "reversible"),
+        ("fs_read:~/notes/*", "reversible"),
+        ("fs_read:~/.ssh/*", "irreversible"),
+        ("fs_read:outside/parent", "reversible_with_cost"),
+        ("fs_write:./*", "reversible_with_cost"),
+        ("fs_write:./**", "reversible_with_cost"),
+        ("fs_write:./src/*", "reversible_with_cost"),
+        ("fs_write:./.git/*", "irreversible"),
+        ("fs_write:./.**", "irreversible"),
+        ("fs_write:./.*", "irreversible"),
+        ("fs_write:~/.*", "irreversible"),
+        ("fs_write:tmp/*", "reversible_with_cost"),
+        ("fs_write:outside/link", "irreversible"),
+        ("fs_delete:./src/*", "irreversible"),
+        ("shell:read", "reversible"),
+        ("shell:check", "reversible_with_cost"),
+        ("shell:run", "irreversible"),
+        ("shell:unknown", None),
+        ("mcp_read:linear", "reversible_with_cost"),
+        ("mcp_write:linear", None),
+        ("mcp_delete:db", "irreversible"),
+        ("unknown", None),
+    ],
+)
+def test_the_policy_reads_the_declarations_as_they_are_meant(
+    effect: str, wanted: str | None
+) -> None:
+    """By its order of globs the narrower row holds, and what is unknown stays undeclared."""
+    shipped = {
+        one.effect: Declaration(one.effect, one.reversibility, 1, SaidBy(one.by, one.why, NOW))
+        for one in shipped_declarations("ann")
+    }
+    ruling = Policy(declarations=shipped).ruling(effect)
+    assert (ruling.declaration and ruling.declaration.reversibility) == wanted
 
 
 def test_the_guide_shows_the_table() -> None:
