@@ -12,6 +12,7 @@ from trustfold_projections.laws.policy.globs import rank
 from trustfold_schemas import actions
 from trustfold_schemas.decisions import BANDS
 from trustfold_schemas.events import Reversibility
+from trustfold_schemas.policy_events import EffectDeclared
 from trustfold_streams.cli.options import (
     Author,
     Settings,
@@ -31,6 +32,7 @@ from trustfold_streams.cli.output import (
 )
 from trustfold_streams.cli.threshold import EXPECT
 from trustfold_streams.importers.declarations import shipped_declarations
+from trustfold_streams.policy_port import Write
 
 
 @click.group()
@@ -156,21 +158,19 @@ def load_defaults(settings: Settings, by: str, as_json: bool) -> int:
         shipped = list(shipped_declarations(by))
         new = [one for one in shipped if not versions.get(Key("policy", f"effect {one.effect}"))]
         for one in new:
-            policies.say(
-                lambda author: actions.effect_declared(
-                    author,
-                    one.effect,  # noqa: B023 - said at once
-                    one.reversibility,  # noqa: B023
-                    one.by,  # noqa: B023
-                    one.why,  # noqa: B023
-                    0,
-                )
-            )
+            policies.say(_declared(one))
     if as_json:
         print_json({"declared": len(new), "left_as_they_are": len(shipped) - len(new)})
     else:
         say(f"declared {len(new):,} effects; {len(shipped) - len(new):,} left as they are")
     return 0
+
+
+def _declared(one: EffectDeclared) -> Write:
+    """A shipped declaration, where none ever was."""
+    return lambda author: actions.effect_declared(
+        author, one.effect, one.reversibility, one.by, one.why, 0
+    )
 
 
 def _version(policy: Policy, glob: str) -> int:
