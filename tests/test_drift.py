@@ -9,7 +9,7 @@ import pytest
 from tests.embedded.documents import closed, decided, numbered, rolled_back, step
 from tests.oracles.histories import RECORDED_FROM
 from trustfold_projections.laws.dashboard import flatterers, movers
-from trustfold_projections.laws.scoring import score_of
+from trustfold_projections.laws.scoring import raw_score_of, score_of, values_of
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import ManualClock
@@ -63,6 +63,39 @@ def test_a_rollback_is_the_evidence_of_what_it_took_out(week: EmbeddedStore) -> 
         assert (found.mover.subject, found.mover.samples) == (BAD, -1)
         assert found.mover.change > 0
         assert [one.entry.event_id for one in found.evidence] == ["r7"]
+
+
+def test_imported_history_drifts_by_when_it_happened(tmp_path: Path) -> None:
+    """Recorded in one go, the failing trace is still evidence of its own day."""
+    day = 24 * HOUR
+    first = RECORDED_FROM - 10 * day
+    with EmbeddedStore.open(tmp_path / "trust.db", clock=ManualClock(RECORDED_FROM)) as store:
+        good = [closed(f"g{n}", step("a", BAD), time=first + n) for n in range(4)]
+        bad = closed("bad", step("a", BAD, "error"), time=first + 5 * day)
+        store.ingest(numbered([bad, *good]))
+        window = (first + 4 * day, first + 6 * day)
+        assert read_drift(store, *window) == []
+        found = [
+            one
+            for one in read_drift(store, *window, by="occurred")
+            if not one.mover.subject.is_global
+        ]
+        (one,) = found
+        assert (one.mover.subject, one.mover.samples, one.mover.is_new) == (BAD, 1, False)
+        assert one.mover.change < 0
+        assert [moved.entry.trace_id for moved in one.evidence] == ["bad"]
+        assert (one.evidence[0].before, one.evidence[0].after) == (
+            one.mover.before,
+            one.mover.after,
+        )
+        whole = read_drift(store, first - 1, RECORDED_FROM, by="occurred")
+        table = {state.subject: raw_score_of(values_of(state)) for state in states_of(store)}
+        assert {one.mover.subject: one.mover.after for one in whole} == table
+
+
+def states_of(store: EmbeddedStore) -> list[State]:
+    """The table."""
+    return [state for state in store.states() if isinstance(state, State)]
 
 
 def test_who_did_not_move_is_not_listed(week: EmbeddedStore) -> None:

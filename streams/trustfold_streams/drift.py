@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trustfold_projections.laws.dashboard import Mover, moved_by, movers
+from trustfold_projections.laws.dashboard import By, Mover, known_at, moved_by, movers
 from trustfold_projections.laws.explanation import Movement
+from trustfold_projections.laws.fold import refold
 from trustfold_streams.store_port import Store
 
 
@@ -16,13 +17,29 @@ class Moved(Struct, frozen=True):
     evidence: tuple[Movement, ...]
 
 
-def read_drift(store: Store, start: int, end: int, top: int = 10, evidence: int = 3) -> list[Moved]:
-    """The top movers from `start` to `end`, as recorded. Raises NotSettledError.
+def read_drift(
+    store: Store,
+    start: int,
+    end: int,
+    top: int = 10,
+    evidence: int = 3,
+    by: By = "recorded",
+) -> list[Moved]:
+    """The top movers of (start, end]. Raises NotSettledError.
 
-    Reads the table as of both moments, and the ledgers of the movers alone.
+    By `recorded` it reads the table as of both moments, and the ledgers of the movers alone; by
+    `occurred`, for history that was imported at once, the ledgers of all.
     """
-    before, after = store.states_as_of(start), store.states_as_of(end)
+    if by == "recorded":
+        before, after = store.states_as_of(start), store.states_as_of(end)
+    else:
+        ledgers = {state.subject: store.entries(state.subject) for state in store.states()}
+        before = [refold(one, known_at(entries, start, by)) for one, entries in ledgers.items()]
+        after = [refold(one, known_at(entries, end, by)) for one, entries in ledgers.items()]
     return [
-        Moved(one, tuple(moved_by(one.subject, store.entries(one.subject), start, end, evidence)))
+        Moved(
+            one,
+            tuple(moved_by(one.subject, store.entries(one.subject), start, end, evidence, by)),
+        )
         for one in movers(before, after, top)
     ]

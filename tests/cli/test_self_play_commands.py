@@ -215,6 +215,13 @@ def test_movers_come_with_their_evidence(shell: Shell) -> None:
     assert by[GOOD]["change"] > by[BAD]["change"]
     assert [one["trace_id"] for one in by[BAD]["evidence"]] == ["t2"]
     assert "t2" in shell("reflect", "movers", "--from", "2020-01-01").out
+    happened = rfc3339(RECORDED_FROM - 10 * 86_400_000_000)
+    window = ("--from", happened, "--to", rfc3339(RECORDED_FROM))
+    assert shell("reflect", "movers", *window, "--json").json == []
+    assert {
+        tuple(one["subject"])
+        for one in shell("reflect", "movers", *window, "--occurred", "--json").json
+    } >= {GOOD, BAD}
     ended = shell("reflect", "movers", "--from", "2026-01-02", "--to", "2026-01-01")
     assert ended.code == 2
 

@@ -6,7 +6,7 @@ Two tables as of two moments go in; which entries moved a subject comes from its
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -20,6 +20,9 @@ PLEASING: Final = 0.8
 FAILING: Final = 0.5
 FEW: Final = 5
 """A flatterer is approved at least so often, succeeds at most so often, and has so many traces."""
+
+By = Literal["recorded", "occurred"]
+"""Which moment of an entry decides whether it lies in a window."""
 
 _ROLLBACKS = frozenset({"rollback", "rollback_lifted"})
 
@@ -67,21 +70,37 @@ def movers(before: Iterable[State], after: Iterable[State], top: int) -> list[Mo
 
 
 def moved_by(
-    subject: Subject, entries: Sequence[Entry], start: int, end: int, most: int
+    subject: Subject, entries: Sequence[Entry], start: int, end: int, most: int, by: By = "recorded"
 ) -> list[Movement]:
-    """The entries recorded in (start, end] that moved a subject most, the strongest first.
+    """The entries of (start, end] that moved a subject most, the strongest first.
 
     `entries` is its ledger, in log order. A rollback moves by what it takes out, so it comes first
     of all, whatever its own movement is.
     """
-    known = [entry for entry in entries if entry.recorded <= end]
+    known = known_at(entries, end, by)
     said = explain(subject, known, end, len(known))
-    inside = [one for one in said.movements if one.entry.recorded > start]
+    inside = [one for one in said.movements if _moment(one.entry, by) > start]
     moved = [one for one in inside if one.before != one.after or one.entry.kind in _ROLLBACKS]
     return sorted(
         moved,
         key=lambda one: (one.entry.kind not in _ROLLBACKS, -abs(one.after - one.before)),
     )[:most]
+
+
+def known_at(entries: Sequence[Entry], moment: int, by: By) -> list[Entry]:
+    """The entries up to a moment, in the order of those moments.
+
+    By `recorded` that is what was known then; by `occurred` what is known now of what was then,
+    rollbacks in force included whenever they came.
+    """
+    if by == "recorded":
+        return [entry for entry in entries if entry.recorded <= moment]
+    found = [one for one in entries if one.kind in _ROLLBACKS or one.occurred <= moment]
+    return sorted(found, key=lambda entry: entry.occurred)
+
+
+def _moment(entry: Entry, by: By) -> int:
+    return entry.recorded if by == "recorded" else entry.occurred
 
 
 def flatterers(

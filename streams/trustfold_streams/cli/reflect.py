@@ -7,7 +7,7 @@ from typing import Any, Literal
 import click
 from msgspec import Struct, to_builtins
 
-from trustfold_projections.laws.dashboard import FAILING, FEW, PLEASING, flatterers
+from trustfold_projections.laws.dashboard import FAILING, FEW, PLEASING, By, flatterers
 from trustfold_projections.laws.reflection import Proposal
 from trustfold_projections.laws.reflection import reflect as filtered
 from trustfold_projections.laws.scoring import score_of
@@ -71,21 +71,34 @@ def proposals(settings: Settings, files: tuple[str, ...], as_json: bool) -> int:
 @click.option(
     "--evidence", type=click.IntRange(0, 100), default=3, show_default=True, help="Entries of each."
 )
+@click.option(
+    "--occurred",
+    is_flag=True,
+    help="Go by when things happened, not by when they were recorded: for imported history.",
+)
 @store_option
 @json_option
 @click.pass_obj
 def movers(
-    settings: Settings, start: int, end: int | None, top: int, evidence: int, as_json: bool
+    settings: Settings,
+    start: int,
+    end: int | None,
+    top: int,
+    evidence: int,
+    occurred: bool,
+    as_json: bool,
 ) -> int:
     """Print whose raw score changed most over a window, and the entries that changed it.
 
     Of what was recorded after --from, up to --to. Subjects without samples before come last.
+    History that was imported was recorded at once: --occurred goes by when it happened.
     """
     until = SystemClock().now() if end is None else end
     if start > until:
         raise click.UsageError("--from is after --to")
-    with settings.open_as_of(until) as store:
-        found = read_drift(store, start, until, top, evidence)
+    by: By = "occurred" if occurred else "recorded"
+    with settings.open_as_of(None if occurred else until) as store:
+        found = read_drift(store, start, until, top, evidence, by)
     if as_json:
         for one in found:
             print_json(_mover_json(one))
