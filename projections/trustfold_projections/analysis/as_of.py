@@ -55,7 +55,8 @@ def sums_as_of(
     lines = [*within, *astride] if whole else astride
     views.segments(connection, "raw_ledger", "ledger", [archive.file(line) for line in lines])
     views.rollups(connection, archive, () if by_entry else within)
-    views.make(connection, everything=False)
+    if not views.has_sums(connection):
+        views.make(connection, everything=False)
     where, values = "true", dict[str, object](moment=moment)
     if subject is not None:
         where, values["subject"] = "subject = $subject", subject.key.decode()

@@ -78,6 +78,13 @@ def make(connection: duckdb.DuckDBPyConnection, *, everything: bool) -> None:
     for name, script in scripts():
         if everything or name[:3] in ("110", "120"):
             connection.execute(script)
+    connection.execute("SET VARIABLE sums_made = true")
+
+
+def has_sums(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the macros of sums are there: to make them costs more than most sums."""
+    ((made,),) = connection.execute("SELECT getvariable('sums_made')").fetchall()
+    return made is not None
 
 
 def scripts() -> list[tuple[str, str]]:
