@@ -45,6 +45,7 @@ POLICIES: Sequence[Policy] = [
     Trust("default", thresholds_with()),
     Trust("loose", thresholds_with(400_000, 1, 0, 500_000)),
     Trust("tie", thresholds_with(775_000, 2, 1, 750_000)),
+    Trust("no brake", thresholds_with(400_000, 1, 0, 500_000), brake=False),
     Never("never"),
     Always("always"),
     InARow("2 in a row", 2),

@@ -150,6 +150,7 @@ class _Bench:
 
     def _trust(self, policy: Trust | AsSet) -> Bools:
         num, den, weight = self._num, self._den, self._weight
+        brake = not isinstance(policy, Trust) or policy.brake
         made = np.zeros(len(self.actions), np.bool_)
         for number, band in enumerate(BANDS):
             thresholds, which = self._thresholds(policy, band)
@@ -164,7 +165,9 @@ class _Bench:
                 (num[HUMAN_APPROVAL_RATE], grants * PPM * weight),
                 (num[HUMAN_APPROVAL_RATE], rate * den[HUMAN_APPROVAL_RATE]),
             )
-            rows = (self.actions.band == number) & (self.known.n > 0) & self._free & present
+            rows = (self.actions.band == number) & (self.known.n > 0) & present
+            if brake:
+                rows &= self._free
             sure, open_ = rows.copy(), rows
             for reached, bar in wanted:
                 # No sum is negative, so that a bar of 0 is reached without a doubt.
@@ -176,7 +179,10 @@ class _Bench:
                 assert threshold is not None
                 self.exact += 1
                 made[row] = trusted(
-                    self.known.state(int(row)), threshold, int(self.actions.moment[row])
+                    self.known.state(int(row)),
+                    threshold,
+                    int(self.actions.moment[row]),
+                    brake=brake,
                 )
         return made
 

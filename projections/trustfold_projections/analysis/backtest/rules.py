@@ -131,10 +131,14 @@ class InARow(Struct, frozen=True):
 
 
 class Trust(Struct, frozen=True):
-    """The product's policy: brake, history and the threshold of the action's band."""
+    """The product's policy: brake, history and the threshold of the action's band.
+
+    Without the `brake` it shows what the brake is good for.
+    """
 
     name: str
     thresholds: Thresholds
+    brake: bool = True
 
     def threshold_for(self, subject: Subject, reversibility: Reversibility) -> Threshold | None:  # noqa: ARG002 - of any subject
         """What must be met in a band that a number can promote."""
@@ -142,7 +146,7 @@ class Trust(Struct, frozen=True):
 
     def allows(self, known: Known, action: PastAction) -> bool:
         """The verdict in the mode `enforce`, without spot checks, revocations and declarations."""
-        return _trusts(self, known, action)
+        return _trusts(self, known, action, brake=self.brake)
 
 
 class AsSet(Struct, frozen=True):
@@ -168,14 +172,14 @@ class AsSet(Struct, frozen=True):
 
     def allows(self, known: Known, action: PastAction) -> bool:
         """The verdict in the mode `enforce`."""
-        return _trusts(self, known, action)
+        return _trusts(self, known, action, brake=True)
 
 
-def _trusts(policy: Trust | AsSet, known: Known, action: PastAction) -> bool:
+def _trusts(policy: Trust | AsSet, known: Known, action: PastAction, *, brake: bool) -> bool:
     if action.reversibility is None or action.reversibility == "irreversible":
         return False
     threshold = policy.threshold_for(action.subject, action.reversibility)
-    return threshold is not None and trusted(known.state, threshold, action.moment)
+    return threshold is not None and trusted(known.state, threshold, action.moment, brake=brake)
 
 
 class PlainMean(Struct, frozen=True):
@@ -210,7 +214,11 @@ class Elapsed(Struct, frozen=True):
             return False
         state, now = known.state, action.moment
         score = known.elapsed.raw_score() * freshness_of(state.last_updated, now)
-        return score >= threshold.min_score / PPM and _reaches_the_rest(state, threshold, now)
+        return (
+            score >= threshold.min_score / PPM
+            and _reaches_the_rest(state, threshold, now)
+            and not _braked(state, now)
+        )
 
 
 def promotable(action: PastAction) -> bool:
@@ -225,19 +233,23 @@ def threshold_of(thresholds: Thresholds, action: PastAction) -> Threshold | None
     return thresholds[action.reversibility]
 
 
-def trusted(state: State, threshold: Threshold, now: int) -> bool:
+def trusted(state: State, threshold: Threshold, now: int, *, brake: bool = True) -> bool:
     """Whether a state may be promoted at a moment: exact, by the functions of the policy."""
     return (
         state.n_samples > 0
         and reaches_score(state, threshold.min_score, now)
         and _reaches_the_rest(state, threshold, now)
+        and not (brake and _braked(state, now))
     )
+
+
+def _braked(state: State, now: int) -> bool:
+    return brake_of(state.last_bad_at, state.last_grant_at, now) is not None
 
 
 def _reaches_the_rest(state: State, threshold: Threshold, now: int) -> bool:
     return (
-        brake_of(state.last_bad_at, state.last_grant_at, now) is None
-        and not samples_short(state, threshold.min_samples, now)
+        not samples_short(state, threshold.min_samples, now)
         and not grants_short(state, threshold.min_grants, now)
         and reaches_approval_rate(state, threshold.min_approval_rate)
     )
@@ -283,12 +295,13 @@ def policies(
 ) -> list[Policy]:
     """Everything that is held against each other, `trust` first, then what a log has set.
 
-    The plain mean and `elapsed/1` are held to the thresholds of the first.
+    What goes without the brake, the plain mean and `elapsed/1` have the thresholds of the first.
     """
     thresholds = trust[0].thresholds
     return [
         *trust,
         *([] if as_set is None else [AsSet("as set", as_set)]),
+        Trust("no brake", thresholds, brake=False),
         Never("never"),
         Always("always"),
         InARow(f"{in_a_row} in a row", in_a_row),
