@@ -118,4 +118,5 @@ def test_the_command_takes_the_columns(
     monkeypatch.setattr(archived, "LARGE_FACTS", 1)
     large = shell("backtest", "--json", "--store", "archive:kept")
     assert "without `elapsed/1`" in large.err
+    assert "--as-happened" in large.err
     assert large.json == [row for row in small.json if row["policy"] != "elapsed/1"] != []

@@ -174,7 +174,10 @@ def _judged_as_columns(settings: Settings, compared: Sequence[Policy]) -> Sequen
         connection.execute("SET temp_directory = ?", [spilled])
         connection.execute("SET memory_limit = ?", [MEMORY])
         quick = [policy for policy in compared if not isinstance(policy, Elapsed)]
-        return backtest_archive(connection, store.archive, quick)
+        tallies, imported = backtest_archive(connection, store.archive, quick)
+    if imported:
+        say(IMPORTED, err=True)
+    return tallies
 
 
 def _write(

@@ -48,6 +48,7 @@ from trustfold_projections.laws.correlation.outcome import FUTURE_MAX
 from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.events import TraceClosedEvent
 from trustfold_schemas.facts import Fact
+from trustfold_schemas.instants import DAY
 from trustfold_schemas.subject import Subject, subject_from_key
 
 BATCH: Final = 1 << 17
@@ -142,15 +143,15 @@ def is_large(archive: Archive) -> bool:
 
 def backtest_archive(
     connection: duckdb.DuckDBPyConnection, archive: Archive, policies: Sequence[Policy]
-) -> list[Tally]:
-    """What each policy would have done to an archived log, as it was recorded.
+) -> tuple[list[Tally], bool]:
+    """What each policy would have done to an archived log, and whether that looks imported.
 
     The connection must be fresh. Raises TypeError for a policy that has no fast path.
     """
     medians = medians_of(connection, archive)
     ledger, facts = archive.files("ledger"), archive.files("facts")
     made = ArchivedBacktest(connection, ledger, facts, medians, archive.settled)
-    return made.run(policies)
+    return made.run(policies), made.imported()
 
 
 class ArchivedBacktest:
@@ -210,6 +211,13 @@ class ArchivedBacktest:
         tallies = tallied(made, policies, scopes, scope_of)
         tallies += judge(self._exact_history(rolled_back), policies)
         return with_totals(tallies, [policy.name for policy in policies])
+
+    def imported(self) -> bool:
+        """Whether most of the ledger was recorded more than a day after it happened."""
+        (found,) = self._connection.execute(
+            f"SELECT 2 * count(*) FILTER (recorded_us - occurred_us > {DAY}) > count(*) FROM ledger"
+        ).fetchall()[0]
+        return bool(found)
 
     def _create(self, name: str, table: pa.Table) -> None:
         """A table that other cursors see, too; a registered one is of its connection only."""
