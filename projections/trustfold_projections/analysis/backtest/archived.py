@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import Any, Final, Literal
 
 import duckdb
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -21,6 +20,12 @@ from trustfold_projections.analysis.backtest.actions import (
     PastAction,
     actions_of,
     state_of_one_close,
+)
+from trustfold_projections.analysis.backtest.archived_queries import (
+    ENTRIES,
+    PLAIN_ACTIONS,
+    SEVERAL,
+    SUSPECT,
 )
 from trustfold_projections.analysis.backtest.columns import (
     ASKED,
@@ -75,63 +80,6 @@ _SUBJECTS: Final = pa.schema(
     ]
 )
 
-_SEVERAL: Final = """
-CREATE TABLE several AS
-SELECT trace_id FROM facts WHERE trace_id IS NOT NULL AND recorded_us <= $settled
-GROUP BY trace_id HAVING count(*) > 1
-"""
-
-# Every close with a step count or a violation has one of these, or a key spelled with escapes.
-_SUSPECT: Final = f"""(
-    type <> 'trace.closed.v1' OR occurred_us > recorded_us + {FUTURE_MAX}
-    OR contains(body, '"law"') OR contains(body, '"step_count"') OR contains(body, '\\u00')
-)"""
-
-_WANTED: Final = msgspec.json.encode(
-    {
-        "data": {
-            "scope": "VARCHAR",
-            "step_count": "BIGINT",
-            "violations": ["JSON"],
-            "steps": [
-                dict.fromkeys(("tool", "effect", "status", "reversibility", "via"), "VARCHAR")
-            ],
-        }
-    }
-).decode()
-# Through a list and back, so that the JSON is not read again for each use of what is in it.
-_PLAIN_ACTIONS: Final = f"""
-CREATE TABLE plain AS
-SELECT s.number, t.recorded_us AS moment,
-       CASE t.step.reversibility {" ".join(f"WHEN '{b}' THEN {i}" for i, b in enumerate(BANDS))}
-            ELSE -1 END::TINYINT AS band,
-       (CASE WHEN t.step.via = 'human' THEN {ASKED} ELSE 0 END
-        + CASE WHEN t.step.status = 'error' THEN {FAILED} ELSE 0 END)::TINYINT AS flags
-FROM (
-    SELECT recorded_us, coalesce(said.data.scope, '') AS scope, unnest(said.data.steps) AS step
-    FROM (
-        SELECT recorded_us, unnest([from_json(body, '{_WANTED}')]) AS said
-        FROM facts ANTI JOIN several USING (trace_id)
-        WHERE recorded_us <= $settled AND type = 'trace.closed.v1'
-          AND occurred_us <= recorded_us + {FUTURE_MAX}
-    ) WHERE said.data.step_count IS NULL AND coalesce(len(said.data.violations), 0) = 0
-) t JOIN subjects s ON s.scope = t.scope AND s.tool = t.step.tool AND s.effect = t.step.effect
-WHERE t.step.status <> 'not_executed' OR t.step.via = 'human'
-"""
-
-_ENTRIES: Final = f"""
-SELECT s.number, recorded_us, era, m, {", ".join(f"a{c}, w{c}" for c in range(5))}, n,
-       CASE WHEN clean AND kind IN (1, 5) THEN occurred_us ELSE -1 END AS updated,
-       coalesce(bad_at, -1) AS bad_at, coalesce(grant_at, -1) AS grant_at,
-       kind = 1 AND clean AND bad_at IS NULL AS good,
-       bad_at IS NOT NULL OR (kind = 1 AND NOT clean) AS worse
-FROM ledger JOIN subjects s USING (subject)
-WHERE recorded_us <= $settled AND subject >= $first AND subject <= $last
-  AND number NOT IN (FROM apart)
-ORDER BY number, recorded_us, "offset", idx
-"""
-
-
 LARGE_FACTS: Final = 20_000
 """From so many facts on an archive is judged as columns: about 100,000 actions."""
 
@@ -185,7 +133,7 @@ class ArchivedBacktest:
     def run(self, policies: Sequence[Policy]) -> list[Tally]:
         """What each policy would have done; none may be one that has no fast path."""
         self._number_subjects()
-        self._connection.execute(_SEVERAL, {"settled": self._settled})
+        self._connection.execute(SEVERAL, {"settled": self._settled})
         self._create_subjects()
         facts = self._suspect_facts()
         # With the first of them all are found and sorted, and the bodies' row groups let go: two
@@ -193,7 +141,7 @@ class ArchivedBacktest:
         first = next(facts, None)
         with ThreadPoolExecutor(1) as other:
             plain = other.submit(
-                self._connection.cursor().execute, _PLAIN_ACTIONS, {"settled": self._settled}
+                self._connection.cursor().execute, PLAIN_ACTIONS, {"settled": self._settled}
             )
             extra = self._extra_actions(chain([] if first is None else [first], facts))
             plain.result()
@@ -276,7 +224,7 @@ class ArchivedBacktest:
             .sql(
                 f"SELECT {columns_of(FACTS)} FROM facts "
                 "WHERE trace_id IS NOT NULL AND recorded_us <= $settled "
-                f"AND (trace_id IN (FROM several) OR {_SUSPECT}) "
+                f"AND (trace_id IN (FROM several) OR {SUSPECT}) "
                 'ORDER BY trace_id, partition, "offset"',
                 params={"settled": self._settled},
             )
@@ -346,7 +294,7 @@ class ArchivedBacktest:
 
     def _range(self, first: str, last: str) -> list[EntryColumns]:
         values = {"settled": self._settled, "first": first, "last": last}
-        reader = self._connection.cursor().sql(_ENTRIES, params=values).to_arrow_reader(BATCH)
+        reader = self._connection.cursor().sql(ENTRIES, params=values).to_arrow_reader(BATCH)
         return [_entry_columns(batch) for batch in reader]
 
     def _ranges(self) -> Iterator[tuple[str, str]]:
