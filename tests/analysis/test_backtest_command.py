@@ -107,6 +107,9 @@ def test_a_log_without_actions_and_wrong_use(shell: Shell) -> None:
     assert "no action yet" in shell("backtest").out
     assert shell("backtest", "--min-score", "1.5").code == 2
     assert shell("backtest", "--store", "kafka://localhost:1").code == 2
+    for option in (("--csv", "no/t.csv"), ("--parquet", "no/t.parquet"), ("--plot", "no/t.png")):
+        refused = shell("backtest", *option)
+        assert (refused.code, f"{option[1]} cannot be" in refused.err) == (2, True)
     refused = shell("backtest", "--plot", "t.abc")
     assert (refused.code, "t.abc cannot be drawn" in refused.err) == (2, True)
 

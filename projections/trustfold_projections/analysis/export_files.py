@@ -13,6 +13,13 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from trustfold_schemas.errors import CallerError
+
+
+class FileError(CallerError):
+    """A file that was asked for cannot be written."""
+
+
 FileKind = Literal["parquet", "csv", "jsonl"]
 Row = Mapping[str, Any]
 
@@ -23,14 +30,16 @@ BATCH: Final = 20_000
 def write_rows(path: Path, kind: FileKind, schema: pa.Schema, rows: Iterable[Row]) -> int:
     """Write rows into a file, which appears under its name when it is whole; how many there were.
 
-    In CSV an absent value is nothing at all, an empty text two quotes.
+    In CSV an absent value is nothing at all, an empty text two quotes. Raises FileError.
     """
     part = path.with_name(f"{path.name}.part")
     try:
         count = _WRITERS[kind](part, schema, _batches(rows))
         part.replace(path)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written: {error}") from None
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             part.unlink()
     return count
 

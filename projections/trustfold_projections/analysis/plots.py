@@ -20,6 +20,10 @@ class PlotsExtraError(CallerError):
     """What draws is not installed."""
 
 
+class PlotError(CallerError):
+    """A plot cannot be drawn into the file that was asked for."""
+
+
 def require_plots() -> None:
     """Raise PlotsExtraError, which says how to install it, where the extra is missing."""
     if find_spec("matplotlib") is None:
@@ -32,7 +36,7 @@ def plot_backtest(tallies: Sequence[Tally], path: Path) -> None:
     """Draw what each policy allows against what went wrong of that; the ending says the format.
 
     To the right is more autonomy, upwards more harm: a policy is better to the lower right.
-    Raises CallerError for an ending that names no format.
+    Raises PlotError for an ending that names no format, and where it cannot be written.
     """
     require_plots()
     from matplotlib.figure import Figure
@@ -54,5 +58,5 @@ def plot_backtest(tallies: Sequence[Tally], path: Path) -> None:
     axes.grid(visible=True, alpha=0.3)
     try:
         figure.savefig(path)
-    except ValueError as error:
-        raise CallerError(f"{path} cannot be drawn: {error}") from None
+    except (OSError, ValueError) as error:
+        raise PlotError(f"{path} cannot be drawn: {error}") from None
