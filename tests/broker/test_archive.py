@@ -62,6 +62,9 @@ def test_a_pipeline_is_archived_pass_by_pass(
     ledger = [line for line in lines if line.topic == "ledger"]
     records = [set(read_segment(folder, line).column("offset").to_pylist()) for line in ledger]
     assert sum(line.end - line.start for line in ledger) > sum(map(len, records)) > 0
+    whole = said(run("verify", "--json"))
+    assert (whole["ok"], whole["findings"]) == (True, [])
+    assert whole["entries"] == report["entries"]
     third = said(run("archive", str(folder), "--json"))
     assert third["rows"] == 0
     assert len(manifests.load(folder).lines) <= len(lines) + 1

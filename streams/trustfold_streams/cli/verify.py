@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from trustfold_schemas.instants import format_instant
+from trustfold_streams.archiver.extra import require_extra as require_duckdb
 from trustfold_streams.cli.options import Settings, json_option, shown, store_option
 from trustfold_streams.cli.output import console, plain, print_json, progress, say
 from trustfold_streams.embedded.database import Mode
 from trustfold_streams.embedded.verify import Finding, Report
+from trustfold_streams.kafka.extra import require_extra as require_streams
 
 if TYPE_CHECKING:
     from trustfold_projections.analysis.verify import Finding as ArchiveFinding
+    from trustfold_projections.analysis.verify import Report as ArchiveReport
 
 
 def _head(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -45,12 +49,20 @@ def verify(settings: Settings, anchor: str | None, repair: bool, as_json: bool) 
     """Prove the store: facts unbroken, ledger derived from them, table folded from the ledger.
 
     Of an archive: its chain and every file in it, ledger and sums as the archived facts give them.
+    Of a pipeline: the same of an archive that is made for the moment, and the table against it.
     Exit 1 if there are differences; each is named.
     """
     if settings.on_archive:
         if repair:
             raise click.UsageError("an archive is never repaired: make another of the same log")
         return _verify_archive(settings, anchor, as_json)
+    if settings.on_kafka:
+        if repair or anchor is not None:
+            raise click.UsageError(
+                "--repair and --anchor are for a store in a file; a pipeline's workers refold what "
+                "is wrong, and the head of an archive of it is its anchor"
+            )
+        return _verify_pipeline(settings, as_json)
     mode: Mode = "write" if repair else "read"
     with settings.open_file(mode) as store, progress("verify", "facts") as bar:
         repaired = store.repair() if repair else None
@@ -77,13 +89,36 @@ def _verify_archive(settings: Settings, anchor: str | None, as_json: bool) -> in
     folder = settings.archive_folder
     from trustfold_streams.archiver.store import verify_archive
 
+    with _telling() as advance:
+        report = verify_archive(folder, anchor, advance)
+    return _print_archived(report, as_json, "archive")
+
+
+def _verify_pipeline(settings: Settings, as_json: bool) -> int:
+    broker = settings.kafka_settings
+    require_streams()
+    require_duckdb()
+    from trustfold_streams.archiver.verify_kafka import verify_pipeline
+
+    with _telling() as advance:
+        report = verify_pipeline(broker, settings.stamp, advance)
+    return _print_archived(report, as_json, "log")
+
+
+@contextlib.contextmanager
+def _telling() -> Generator[Callable[[int], None]]:
+    """A progress bar that is told of every fact and shows some."""
     with progress("verify", "facts") as bar:
         task = bar.add_task("verify", total=None, done=0)
-        report = verify_archive(
-            folder,
-            anchor,
-            lambda n: bar.update(task, completed=n, done=f"{n:,}") if n % 997 == 0 else None,
-        )
+
+        def advance(number: int) -> None:
+            if number % 997 == 0:
+                bar.update(task, completed=number, done=f"{number:,}")
+
+        yield advance
+
+
+def _print_archived(report: ArchiveReport, as_json: bool, what: str) -> int:
     if as_json:
         print_json({"ok": report.ok, **msgspec.to_builtins(report)})
         return 0 if report.ok else 1
@@ -95,9 +130,10 @@ def _verify_archive(settings: Settings, anchor: str | None, as_json: bool) -> in
     _print_proofs(claims, report.findings, report.findings_unnamed)
     out = console()
     if report.anchor and report.ok:
-        out.print("the anchor is a head of this archive")
+        out.print(f"the anchor is a head of this {what}")
     out.print(f"settled {format_instant(report.settled)}")
-    out.print(f"head {report.head}")
+    if what == "archive":
+        out.print(f"head {report.head}")
     return 0 if report.ok else 1
 
 
