@@ -94,6 +94,7 @@ class PolicyTail:
 
         Raises BrokerSlowError.
         """
+        moment = self._clock.now()
         places = [self._policy]
         if trace_id is None:
             places += self._decisions
@@ -105,6 +106,9 @@ class PolicyTail:
                 async with self._read:
                     while await self._behind(ends):
                         await self._read.wait()
+            if trace_id is None:
+                # Of empty logs this is known before anything was ever read.
+                self.fresh_as_of = max(self.fresh_as_of, moment)
         except TimeoutError:
             raise BrokerSlowError(
                 f"the logs policy and decisions could not be read to their ends within "
