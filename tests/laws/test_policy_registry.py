@@ -38,6 +38,20 @@ def test_versions_are_compared_and_swapped() -> None:
     assert (made.min_samples, made.version) == (3, 2)
 
 
+def test_versions_count_sets_and_removals() -> None:
+    """What was never set has version 0; what was removed counts on."""
+    rules = enforcing()
+    glob = "fs_write:~/notes/*"
+    assert rules.policy.effect_version(glob) == 1
+    rules.say("effect.removed", effect=glob, expected_version=1)
+    assert (rules.policy.effect_version(glob), rules.policy.effect_version("x")) == (2, 0)
+    rules.threshold(glob, "reversible", expected_version=0)
+    rules.say("threshold.removed", effect=glob, risk_band="reversible", expected_version=1)
+    assert rules.policy.threshold_version(glob, "reversible") == 2
+    assert rules.policy.threshold_version(glob, "irreversible") == 0
+    assert rules.policy.mode.version == 1
+
+
 def test_a_refused_fact_makes_no_new_version_of_the_policy() -> None:
     """The policy's version counts what was accepted: no stale ones, no duplicates."""
     rules = enforcing()

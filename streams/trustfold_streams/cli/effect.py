@@ -6,8 +6,6 @@ import getpass
 
 import click
 
-from trustfold_projections.laws.correlation import Key
-from trustfold_projections.laws.policy import Policy
 from trustfold_projections.laws.policy.globs import rank
 from trustfold_schemas import actions
 from trustfold_schemas.decisions import BANDS
@@ -65,7 +63,7 @@ def declare(
     first star rules, then the longest one.
     """
     with settings.open_policy("create") as policies:
-        version = _version(policies.in_force(), glob) if expect is None else expect
+        version = policies.in_force().effect_version(glob) if expect is None else expect
         policies.say(
             lambda one: actions.effect_declared(
                 one, glob, reversibility, author.by, author.why, version
@@ -93,7 +91,7 @@ def remove(settings: Settings, glob: str, expect: int | None, author: Author, as
         if glob not in policy.declarations:
             complain(f"no declaration is of the glob {glob!r}")
             return 1
-        version = _version(policy, glob) if expect is None else expect
+        version = policy.effect_version(glob) if expect is None else expect
         policies.say(lambda one: actions.effect_removed(one, glob, author.by, author.why, version))
     if as_json:
         print_json({"removed": {"effect": glob}})
@@ -154,9 +152,9 @@ def load_defaults(settings: Settings, by: str, as_json: bool) -> int:
     A glob that was ever declared or removed here stays as it is.
     """
     with settings.open_policy("create") as policies:
-        versions = policies.in_force().versions
+        policy = policies.in_force()
         shipped = list(shipped_declarations(by))
-        new = [one for one in shipped if not versions.get(Key("policy", f"effect {one.effect}"))]
+        new = [one for one in shipped if not policy.effect_version(one.effect)]
         for one in new:
             policies.say(_declared(one))
     if as_json:
@@ -171,8 +169,3 @@ def _declared(one: EffectDeclared) -> Write:
     return lambda author: actions.effect_declared(
         author, one.effect, one.reversibility, one.by, one.why, 0
     )
-
-
-def _version(policy: Policy, glob: str) -> int:
-    """The version in force of a declaration, removed ones counted; 0 if there never was one."""
-    return policy.versions.get(Key("policy", f"effect {glob}"), 0)

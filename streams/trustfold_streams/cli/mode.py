@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from trustfold_projections.laws.correlation import Key
 from trustfold_schemas import actions
 from trustfold_schemas.decisions import ModeName
 from trustfold_streams.cli.options import (
@@ -56,8 +55,7 @@ def mode(
     if author is None:
         raise click.UsageError("--why must say why")
     with settings.open_policy("create") as policies:
-        version = policies.in_force().versions.get(Key("policy", "mode"), 0)
-        version = version if expect is None else expect
+        version = policies.in_force().mode.version if expect is None else expect
         policies.say(
             lambda one: actions.policy_mode(
                 one, wanted, author.by, author.why, spot_check_one_in, version

@@ -9,8 +9,7 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from trustfold_projections.laws.correlation import Key
-from trustfold_projections.laws.policy import DEFAULTS, Policy
+from trustfold_projections.laws.policy import DEFAULTS
 from trustfold_projections.laws.policy.globs import rank
 from trustfold_projections.laws.policy.thresholds import shown as share_text
 from trustfold_schemas import actions
@@ -118,7 +117,7 @@ def set_(
         )
         if cap is not None:
             made = replace(made, cap_autonomy="approve_required" if cap else None)
-        version = _version(policy, effect, band) if expect is None else expect
+        version = policy.threshold_version(effect, band) if expect is None else expect
         policies.say(lambda one: actions.threshold_set(one, made, author.by, author.why, version))
         made = policies.in_force().thresholds[effect, band].threshold
     if as_json:
@@ -153,7 +152,7 @@ def remove(
         if (effect, band) not in policy.thresholds:
             complain(f"no threshold is set for {effect!r} in the band {band}")
             return 1
-        version = _version(policy, effect, band) if expect is None else expect
+        version = policy.threshold_version(effect, band) if expect is None else expect
         policies.say(
             lambda one: actions.threshold_removed(one, effect, band, author.by, author.why, version)
         )
@@ -209,8 +208,3 @@ def _cells(made: Threshold) -> tuple[Text | str, ...]:
         str(made.version),
         made.cap_autonomy or "-",
     )
-
-
-def _version(policy: Policy, effect: str, band: Reversibility) -> int:
-    """The version in force of a threshold, removed ones counted; 0 if there never was one."""
-    return policy.versions.get(Key("policy", f"threshold {band} {effect}"), 0)

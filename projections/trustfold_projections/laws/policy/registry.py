@@ -122,8 +122,7 @@ class Policy:
         versions: Mapping[Key, int] | None = None,
     ) -> None:
         self.version = version
-        self.versions = dict(versions or {})
-        """How often what a key names was set or removed; 0 if it is not here."""
+        self._versions = dict(versions or {})
         self.thresholds = dict(thresholds or {})
         self.declarations = dict(declarations or {})
         self.revocations = tuple(revocations)
@@ -204,6 +203,14 @@ class Policy:
                 f"`trustfold effect declare {effect!r} --reversibility R --why W` makes one"
             )
         return ruling
+
+    def threshold_version(self, effect: str, band: Reversibility) -> int:
+        """The version of a threshold, removals counted; 0 if there never was one."""
+        return self._versions.get(Key("policy", f"threshold {band} {effect}"), 0)
+
+    def effect_version(self, effect: str) -> int:
+        """The version of a declaration, removals counted; 0 if there never was one."""
+        return self._versions.get(Key("policy", f"effect {effect}"), 0)
 
     def revoked_by(self, subject: Subject) -> list[Revocation]:
         """The revocations in force that name a subject."""
