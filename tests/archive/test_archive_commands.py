@@ -164,7 +164,7 @@ def test_an_archiver_that_is_really_killed(shell: Shell) -> None:
     for number in range(KILLS):
         events = [
             closed(f"t{number}-{n}", *(step(str(k), subjects[(n + k) % 40]) for k in range(5)))
-            for n in range(300)
+            for n in range(150)
         ]
         shell.ingest(*events)
         with subprocess.Popen(

@@ -94,6 +94,7 @@ def test_a_rollup_holds_the_exact_sums(rows: list[EntryRow]) -> None:
             assert max(held, default=None) == max(moments, default=None)
 
 
+@settings(max_examples=40)
 @given(entry_rows(), st.data())
 def test_a_rows_digest_sees_every_cell(rows: list[EntryRow], data: st.DataObject) -> None:
     """Whichever cell of a segment is changed, the rows digest is another."""
