@@ -10,6 +10,7 @@
     |   |-- ThresholdNotFoundError     no declaration matches an effect (the seed's name)
     |   `-- UnknownNameError           nothing in the log has the name that was given
     `-- LogError                       the log's or the table's fault: stop and look
+        |-- LostPolicyError            a decision rests on a policy that its log does not reach
         `-- TrustCorruptionError       a stored record that contradicts itself (the seed's name)
 
 Stores add their own children in their own `errors` modules.
@@ -70,6 +71,10 @@ class EventRefused(CallerError, ValueError):
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
+
+
+class LostPolicyError(LogError):
+    """A decision rests on more facts of the log `policy` than are there: it was cut."""
 
 
 class TrustCorruptionError(LogError):

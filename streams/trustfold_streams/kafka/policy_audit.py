@@ -19,7 +19,7 @@ from trustfold_projections.laws.policy.hindsight import (
 )
 from trustfold_schemas.decisions import Decision
 from trustfold_schemas.decoding import decode_event
-from trustfold_schemas.errors import LogError, UnknownNameError
+from trustfold_schemas.errors import LostPolicyError, UnknownNameError
 from trustfold_schemas.events import RollbackLiftedEvent, SubjectRolledBackEvent, TraceEvent
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
@@ -172,7 +172,7 @@ async def _policies(settings: KafkaSettings, versions: set[int]) -> dict[int, Po
 def _one_of(policies: dict[int, Policy], decision: Decision) -> Policy:
     policy = policies.get(decision.verdict.policy_version)
     if policy is None:
-        raise LogError(
+        raise LostPolicyError(
             f"the decision {decision.decision_id} rests on version "
             f"{decision.verdict.policy_version} of the policy, which its log does not reach"
         )
