@@ -7,8 +7,7 @@ others, with feedback, violations or steps told singly, go through the law of co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, Literal
 
@@ -23,9 +22,9 @@ from trustfold_projections.analysis.backtest.actions import (
 )
 from trustfold_projections.analysis.backtest.archived_queries import (
     ENTRIES,
+    OTHERS,
     PLAIN_ACTIONS,
     SEVERAL,
-    SUSPECT,
 )
 from trustfold_projections.analysis.backtest.columns import (
     ASKED,
@@ -39,7 +38,7 @@ from trustfold_projections.analysis.backtest.columns import (
     band_of,
     flags_of,
 )
-from trustfold_projections.analysis.backtest.fast import judged, tallied
+from trustfold_projections.analysis.backtest.fast import judged, one_ahead, tallied
 from trustfold_projections.analysis.backtest.history import History, SubjectHistory
 from trustfold_projections.analysis.backtest.reference import judge
 from trustfold_projections.analysis.backtest.rules import Policy
@@ -135,16 +134,8 @@ class ArchivedBacktest:
         self._number_subjects()
         self._connection.execute(SEVERAL, {"settled": self._settled})
         self._create_subjects()
-        facts = self._suspect_facts()
-        # With the first of them all are found and sorted, and the bodies' row groups let go: two
-        # readings of those at once would be too much to hold.
-        first = next(facts, None)
-        with ThreadPoolExecutor(1) as other:
-            plain = other.submit(
-                self._connection.cursor().execute, PLAIN_ACTIONS, {"settled": self._settled}
-            )
-            extra = self._extra_actions(chain([] if first is None else [first], facts))
-            plain.result()
+        self._connection.execute(PLAIN_ACTIONS, {"settled": self._settled})
+        extra = self._extra_actions(self._other_facts())
         self._create("extra", extra)
         rolled_back = self._rolled_back()
         apart = pa.Table.from_pydict(
@@ -217,20 +208,14 @@ class ArchivedBacktest:
 
     # ---- actions -------------------------------------------------------------------------------
 
-    def _suspect_facts(self) -> Iterator[Mapping[str, Any]]:
+    def _other_facts(self) -> Iterator[Mapping[str, Any]]:
         """The facts of all traces that may be more than a plain lone close, trace by trace."""
         reader = (
             self._connection.cursor()
-            .sql(
-                f"SELECT {columns_of(FACTS)} FROM facts "
-                "WHERE trace_id IS NOT NULL AND recorded_us <= $settled "
-                f"AND (trace_id IN (FROM several) OR {SUSPECT}) "
-                'ORDER BY trace_id, partition, "offset"',
-                params={"settled": self._settled},
-            )
+            .sql(OTHERS, params={"settled": self._settled})
             .to_arrow_reader(BATCH >> 4)
         )
-        for batch in reader:
+        for batch in one_ahead(iter(reader)):
             yield from batch.to_pylist()
 
     def _extra_actions(self, facts: Iterable[Mapping[str, Any]]) -> pa.Table:
@@ -271,7 +256,7 @@ class ArchivedBacktest:
             self._connection.cursor()
             .sql(
                 "SELECT number, moment, band, flags FROM (FROM plain UNION ALL FROM extra) "
-                f"WHERE number {chosen} (FROM apart) ORDER BY number, moment"
+                f"WHERE number IS NOT NULL AND number {chosen} (FROM apart) ORDER BY number, moment"
             )
             .to_arrow_reader(BATCH)
         )
@@ -282,15 +267,9 @@ class ArchivedBacktest:
 
     def _entries(self) -> Iterator[EntryColumns]:
         """Entries range by range of subjects; the next is sorted while this one is judged."""
-        with ThreadPoolExecutor(1) as other:
-            waiting: Future[list[EntryColumns]] | None = None
-            for first, last in self._ranges():
-                following = other.submit(self._range, first, last)
-                if waiting is not None:
-                    yield from waiting.result()
-                waiting = following
-            if waiting is not None:
-                yield from waiting.result()
+        ranges = (self._range(first, last) for first, last in self._ranges())
+        for part in one_ahead(ranges):
+            yield from part
 
     def _range(self, first: str, last: str) -> list[EntryColumns]:
         values = {"settled": self._settled, "first": first, "last": last}

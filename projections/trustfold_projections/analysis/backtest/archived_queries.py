@@ -11,6 +11,8 @@ from typing import Final
 import msgspec
 
 from trustfold_projections.analysis.backtest.columns import ASKED, BANDS, FAILED
+from trustfold_projections.analysis.records import columns_of
+from trustfold_projections.archive.schema import FACTS
 from trustfold_projections.laws.correlation.outcome import FUTURE_MAX
 
 SEVERAL: Final = """
@@ -18,12 +20,6 @@ CREATE TABLE several AS
 SELECT trace_id FROM facts WHERE trace_id IS NOT NULL AND recorded_us <= $settled
 GROUP BY trace_id HAVING count(*) > 1
 """
-
-# Every close with a step count or a violation has one of these, or a key spelled with escapes.
-SUSPECT: Final = f"""(
-    type <> 'trace.closed.v1' OR occurred_us > recorded_us + {FUTURE_MAX}
-    OR contains(body, '"law"') OR contains(body, '"step_count"') OR contains(body, '\\u00')
-)"""
 
 WANTED: Final = msgspec.json.encode(
     {
@@ -37,7 +33,8 @@ WANTED: Final = msgspec.json.encode(
         }
     }
 ).decode()
-# Through a list and back, so that the JSON is not read again for each use of what is in it.
+# Through a list and back, so that the JSON is not read again for each use of what is in it. A close
+# with a step count or violations is one row without a number, at its moment: the law must look.
 PLAIN_ACTIONS: Final = f"""
 CREATE TABLE plain AS
 SELECT s.number, t.recorded_us AS moment,
@@ -46,15 +43,30 @@ SELECT s.number, t.recorded_us AS moment,
        (CASE WHEN t.step.via = 'human' THEN {ASKED} ELSE 0 END
         + CASE WHEN t.step.status = 'error' THEN {FAILED} ELSE 0 END)::TINYINT AS flags
 FROM (
-    SELECT recorded_us, coalesce(said.data.scope, '') AS scope, unnest(said.data.steps) AS step
+    SELECT recorded_us, coalesce(said.data.scope, '') AS scope, suspect,
+           unnest(CASE WHEN suspect THEN [NULL] ELSE said.data.steps END) AS step
     FROM (
-        SELECT recorded_us, unnest([from_json(body, '{WANTED}')]) AS said
-        FROM facts ANTI JOIN several USING (trace_id)
-        WHERE recorded_us <= $settled AND type = 'trace.closed.v1'
-          AND occurred_us <= recorded_us + {FUTURE_MAX}
-    ) WHERE said.data.step_count IS NULL AND coalesce(len(said.data.violations), 0) = 0
-) t JOIN subjects s ON s.scope = t.scope AND s.tool = t.step.tool AND s.effect = t.step.effect
-WHERE t.step.status <> 'not_executed' OR t.step.via = 'human'
+        SELECT recorded_us, said, said.data.step_count IS NOT NULL
+               OR coalesce(len(said.data.violations), 0) > 0 AS suspect
+        FROM (
+            SELECT recorded_us, unnest([from_json(body, '{WANTED}')]) AS said
+            FROM facts ANTI JOIN several USING (trace_id)
+            WHERE recorded_us <= $settled AND type = 'trace.closed.v1'
+              AND occurred_us <= recorded_us + {FUTURE_MAX}
+        )
+    )
+) t LEFT JOIN subjects s ON s.scope = t.scope AND s.tool = t.step.tool AND s.effect = t.step.effect
+WHERE t.suspect OR t.step.status <> 'not_executed' OR t.step.via = 'human'
+"""
+
+# A plain close may share its moment with one that is not; the reader tells them apart.
+OTHERS: Final = f"""
+SELECT {columns_of(FACTS)} FROM facts
+WHERE trace_id IS NOT NULL AND recorded_us <= $settled
+  AND (type <> 'trace.closed.v1' OR occurred_us > recorded_us + {FUTURE_MAX}
+       OR trace_id IN (FROM several)
+       OR recorded_us IN (SELECT moment FROM plain WHERE number IS NULL))
+ORDER BY trace_id, partition, "offset"
 """
 
 ENTRIES: Final = f"""

@@ -7,7 +7,8 @@ the same slice do, by the functions of the policy. Rollbacks need the exact path
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -51,6 +52,8 @@ from trustfold_schemas.events import Reversibility
 from trustfold_schemas.ledger import HUMAN_APPROVAL_RATE, UNDO_RATE
 from trustfold_schemas.subject import Subject
 
+T = TypeVar("T")
+
 NEAR: Final = 1e-12
 """Where doubles differ from a threshold by more than this share of it, they decide."""
 
@@ -74,13 +77,32 @@ def judged(
     rows: int = ROWS,
 ) -> Iterator[Judged]:
     """The verdicts on sorted columns, in bounded memory; `subjects` by their numbers."""
+    for known in one_ahead(_standings(entries, actions, rows)):
+        if len(known.actions):
+            bench = _Bench(known, subjects)
+            allowed = [bench.allows(policy) for policy in policies]
+            yield Judged(known.actions, allowed, bench.exact)
+
+
+def _standings(
+    entries: Iterable[EntryColumns], actions: Iterable[ActionColumns], rows: int
+) -> Iterator[Standing]:
     carry = Carry()
     for part in slices(entries, actions, rows):
         known, carry = standing(part, carry)
-        if len(part.actions):
-            bench = _Bench(known, subjects)
-            allowed = [bench.allows(policy) for policy in policies]
-            yield Judged(part.actions, allowed, bench.exact)
+        yield known
+
+
+def one_ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same items in the same order; the next is made in a thread while one is used.
+
+    Numpy and DuckDB let go of the interpreter, so that two cores are at work.
+    """
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(next, items, None)
+        while (item := waiting.result()) is not None:
+            waiting = other.submit(next, items, None)
+            yield item
 
 
 def tallied(
