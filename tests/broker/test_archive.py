@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
+import random
 from pathlib import Path
 
 import pytest
 
 from tests.broker.command_pipelines import Pipeline, Run, said, signal
+from tests.broker.pipeline import settings_for
+from tests.broker.processes import WorkerProcess
+from tests.broker.running import Running
+from tests.broker.test_fire import campaign
 from tests.cli.commands import Ended, Shell
 from trustfold_projections.archive import manifest as manifests
 from trustfold_projections.archive.reading import read_segment
+from trustfold_projections.archive.writer import Limits
+from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
+from trustfold_streams.archiver.from_kafka import kafka_log
+from trustfold_streams.archiver.run import open_archiver
+from trustfold_streams.archiver.store import ArchiveStore, verify_archive
+from trustfold_streams.kafka.command_store import KafkaStore
 
 pytestmark = pytest.mark.broker
 
@@ -68,3 +81,38 @@ def test_a_pipeline_is_archived_pass_by_pass(
     third = said(run("archive", str(folder), "--json"))
     assert third["rows"] == 0
     assert len(manifests.load(folder).lines) <= len(lines) + 1
+
+
+def test_after_a_fire(own_broker: Running, prefix: str, tmp_path: Path) -> None:
+    """After workers were killed under load: DuckDB has the integers of the topics."""
+    assert own_broker.process is not None
+    folder = tmp_path / "archive"
+    asyncio.run(
+        campaign(
+            own_broker.process,
+            prefix,
+            tmp_path,
+            seed=7,
+            kills=3,
+            freezes=0,
+            broker_deaths=0,
+            traces=400,
+        )
+    )
+    settings = settings_for(own_broker.bootstrap, prefix)
+    worker = WorkerProcess(settings, tmp_path / "after.log")
+    try:
+        asyncio.run(worker.ready())
+        Pipeline(settings).settled_now()
+    finally:
+        worker.end()
+    with open_archiver(folder, limits=Limits(rows=500, merge=3)) as archiver:
+        archiver.run(functools.partial(kafka_log, settings))
+    report = verify_archive(folder)
+    assert report.ok, report.findings
+    with ArchiveStore.open(folder) as archive, KafkaStore.open(settings) as log:
+        states = [state for state in archive.states() if isinstance(state, State)]
+        busiest = max(states, key=lambda state: state.version).subject
+        moments = sorted({entry.recorded for entry in archive.entries(busiest)})
+        for moment in random.Random(7).sample(moments, 5):
+            assert archive.states_as_of(moment) == log.states_as_of(moment)
