@@ -14,7 +14,16 @@ import pytest
 
 from tests.archive.logs import held, orphans
 from tests.cli.commands import LONG_ENOUGH, TRUSTFOLD, Shell
-from tests.embedded.documents import NOTES, SHELL, closed, decided, median, rolled_back, step
+from tests.embedded.documents import (
+    NOTES,
+    SHELL,
+    closed,
+    decided,
+    median,
+    rolled_back,
+    step,
+    synthesized,
+)
 from tests.embedded.feeding import query
 from tests.oracles.histories import RECORDED_FROM
 from trustfold_projections.archive.errors import ArchiveBusyError
@@ -154,6 +163,23 @@ def test_only_new_rows_are_archived(shell: Shell) -> None:
     shell.ingest(closed("later"))
     assert json.loads(shell("archive", "archive", "--json").out)["rows"] == 3
     assert verify_archive(shell.folder / "archive").ok
+
+
+def test_odd_names_are_archived_as_they_are(shell: Shell) -> None:
+    """NUL, quotes and other alphabets in names; and a field `trace_id` where it means nothing."""
+    odd = Subject("", "t\x00ool'\"", "e\x00ff 😀")
+    rolled = json.loads(rolled_back(odd, RECORDED_FROM))
+    rolled["data"]["trace_id"] = "no trace of it"
+    shell.ingest(
+        closed("tr\x00ace", step("a", odd)),
+        decided("tr\x00ace", step_ids=["a"]),
+        synthesized("n\x00"),
+        json.dumps(rolled).encode(),
+    )
+    assert shell("archive", "archive").code == 0
+    assert shell("verify", *FROM).code == 0, shell("verify", *FROM)
+    traces = shell("sql", "--json", "SELECT DISTINCT trace_id AS t FROM ledger", *FROM).json
+    assert {row["t"] for row in traces} == {"tr\x00ace", None}
 
 
 def test_an_archiver_that_is_really_killed(shell: Shell) -> None:

@@ -14,6 +14,9 @@ from typing import Final
 
 from trustfold_projections.archive.rows import DECISION_NAMES, DecisionRow, EntryRow, LetterRow, Row
 from trustfold_projections.archive.schema import Place, Topic
+from trustfold_schemas.decoding import decode_event
+from trustfold_schemas.errors import EventRefused
+from trustfold_schemas.events import TraceEvent
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows as stored
@@ -33,13 +36,29 @@ _OF_TOPIC: Final[dict[Topic, str]] = {
 }
 
 _ENTRIES: Final = (
-    "SELECT l.position, s.scope, s.tool, s.effect, json_extract(f.body, '$.id'), "
-    "json_extract(f.body, '$.source'), json_extract(f.body, '$.data.trace_id'), "
+    "SELECT l.position, s.scope, s.tool, s.effect, f.body, "
     + ", ".join(f"l.{column}" for column in stored.ENTRY_COLUMNS.split(", "))
     + " FROM ledger l LEFT JOIN facts f ON f.recorded = l.recorded "
     "LEFT JOIN subjects s ON s.subject_id = l.subject_id "
     "WHERE l.position >= ? AND l.position < ? ORDER BY l.position"
 )
+
+
+Names = tuple[str, str, str | None]
+"""What an entry has of its fact: event id, source and trace."""
+
+
+def _names_in(body: str, position: int) -> Names:
+    """From the event as the law reads it: SQLite's own functions end a text at its first NUL."""
+    try:
+        event = decode_event(body.encode())
+    except (EventRefused, UnicodeEncodeError) as error:
+        raise StoreDamagedError(
+            f"the fact of entry {position} is damaged, it is no event any more: {error}; "
+            "`trustfold verify` names every such row"
+        ) from error
+    trace_id = event.data.trace_id if isinstance(event, TraceEvent) else None
+    return event.id, event.source, trace_id
 
 
 @contextlib.contextmanager
@@ -111,17 +130,19 @@ class EmbeddedLog:
 
     def _entries(self, start: int, end: int) -> Iterator[EntryRow]:
         number, before = self._number_at(start)
+        names: Names | None = None
         for row in self._connection.execute(_ENTRIES, (start, end)):
-            position, scope, tool, effect, event_id, source, trace_id, recorded = row[:8]
-            if scope is None or event_id is None:
+            position, scope, tool, effect, body, recorded = row[:6]
+            if scope is None or body is None:
                 raise StoreDamagedError(
                     f"the ledger is damaged: the subject or the fact of entry {position} is "
                     "missing; `trustfold verify` names every such row"
                 )
             number = number + 1 if recorded == before else 0
+            if names is None or recorded != before:
+                names = _names_in(body, position)
             before = recorded
-            subject = Subject(scope, tool, effect)
-            entry = stored.entry_of(row[7:], subject, event_id, source, trace_id)
+            entry = stored.entry_of(row[5:], Subject(scope, tool, effect), *names)
             yield EntryRow(position, entry, 0, recorded, number)
 
     def _number_at(self, start: int) -> tuple[int, int | None]:
