@@ -56,7 +56,8 @@ trustfold: has this tool earned the right to act without asking?
   trustfold explain TOOL EFFECT   why it is so: terms, and what each entry moved
   trustfold verify                prove that the table follows from the ledger and the facts
 
-Everything is kept in one file, trust.db, or where --store says: FILE or kafka://HOST:PORT.
+Everything is kept in one file, trust.db, or where --store says: FILE, kafka://HOST:PORT,
+or archive:DIR to read.
 `trustfold --help` lists all commands; `trustfold COMMAND --help` says more of each.
 """
 
