@@ -154,6 +154,7 @@ def load_subjects(connection: sqlite3.Connection) -> dict[int, Subject]:
 def last_recorded(connection: sqlite3.Connection) -> int | None:
     """The moment of the last fact."""
     (moment,) = connection.execute("SELECT max(recorded) FROM facts").fetchone()
+    rows.check_moment(moment)
     return None if moment is None else int(moment)
 
 
