@@ -28,6 +28,7 @@ from trustfold_streams.embedded.memory import (
     load_medians,
     open_score,
 )
+from trustfold_streams.embedded.names import NAMED
 from trustfold_streams.embedded.reader import history_of, load_subjects
 from trustfold_streams.embedded.writer import score_row, trace_row, write_scores, write_traces
 
@@ -101,10 +102,7 @@ def entries_without(connection: sqlite3.Connection, subject: Subject, name: str)
         return without_trace(entries, name)
     hashes = {
         hashed
-        for (hashed,) in connection.execute(
-            "SELECT key_hash FROM facts WHERE instr(body, ?1) AND json_extract(body, '$.id') = ?1",
-            (name,),
-        )
+        for (hashed,) in connection.execute(f"SELECT key_hash FROM facts WHERE {NAMED}", (name,))
     }
     if not hashes:
         raise UnknownNameError(f"no event and no trace of the log is named {name!r}")

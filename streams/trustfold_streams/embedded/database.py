@@ -20,6 +20,7 @@ from trustfold_streams.embedded.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
+from trustfold_streams.embedded.names import add_functions
 
 APPLICATION_ID: Final = 0x7472_7573
 """`trus` in ASCII: marks a SQLite file as a store."""
@@ -54,6 +55,7 @@ def connect(path: Path, mode: Mode, busy_seconds: float = BUSY_SECONDS) -> sqlit
         )
         try:
             _prepare(connection, path, mode)
+            add_functions(connection)
         except BaseException:
             connection.close()
             raise

@@ -26,6 +26,7 @@ from trustfold_schemas.scores import ScoreRecord, State, state_of
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows
 from trustfold_streams.embedded.errors import StoreDamagedError
+from trustfold_streams.embedded.names import names_of
 
 log = logging.getLogger("trustfold.embedded")
 
@@ -294,10 +295,7 @@ def entries_of(
     columns = ", ".join(f"l.{column}" for column in rows.ENTRY_COLUMNS.split(", "))
     join = ""
     if named:
-        columns = (
-            "json_extract(f.body, '$.id'), json_extract(f.body, '$.source'), "
-            f"json_extract(f.body, '$.data.trace_id'), {columns}"
-        )
+        columns = f"f.body, {columns}"
         join = "LEFT JOIN facts f ON f.recorded = l.recorded "
     before = owner = None
     for row in connection.execute(
@@ -314,11 +312,13 @@ def entries_of(
         position, prev, number = row[:3]
         if prev != before or number != (number if owner is None else owner):
             raise broken_history(subject, f"entry {position} names {prev} as the one before it")
-        if named and row[3] is None:
-            raise broken_history(subject, f"the fact of entry {position} is missing")
         before, owner = position, number
         if named:
-            yield rows.entry_of(row[6:], subject, *row[3:6])
+            names = None if row[3] is None else names_of(row[3])
+            if names is None:
+                what = "missing" if row[3] is None else "no event any more"
+                raise broken_history(subject, f"the fact of entry {position} is {what}")
+            yield rows.entry_of(row[4:], subject, *names)
         else:
             yield rows.entry_of(row[3:], subject)
     if before != head:

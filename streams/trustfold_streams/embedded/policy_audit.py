@@ -34,6 +34,7 @@ from trustfold_streams.embedded import audit, decisions, rows, thresholds
 from trustfold_streams.embedded.errors import StoreDamagedError
 from trustfold_streams.embedded.findings import UNREADABLE, moment_named
 from trustfold_streams.embedded.memory import load_medians
+from trustfold_streams.embedded.names import NAMED
 from trustfold_streams.policy_hindsight import Stored, acted, digest_of, subjects_of, why_of
 from trustfold_streams.policy_port import Difference, Impacts, Why
 
@@ -165,9 +166,8 @@ def _impact_of_event(connection: sqlite3.Connection, name: str) -> Impacts:
     subjects = [
         Subject(*row)
         for row in connection.execute(
-            "SELECT DISTINCT scope, tool, effect FROM ledger l JOIN facts f USING (recorded) "
-            "JOIN subjects USING (subject_id) WHERE instr(f.body, ?1) "
-            "AND json_extract(f.body, '$.id') = ?1 ORDER BY scope, tool, effect",
+            "SELECT DISTINCT scope, tool, effect FROM ledger JOIN facts USING (recorded) "
+            f"JOIN subjects USING (subject_id) WHERE {NAMED} ORDER BY scope, tool, effect",
             (name,),
         )
     ]
@@ -248,8 +248,7 @@ def _one_of(policies: dict[int, Policy], decision: Decision) -> Policy:
 
 def _event_named(connection: sqlite3.Connection, name: str) -> Event:
     row = connection.execute(
-        f"SELECT {rows.FACT_COLUMNS} FROM facts WHERE instr(body, ?1) "
-        "AND json_extract(body, '$.id') = ?1 ORDER BY recorded LIMIT 1",
+        f"SELECT {rows.FACT_COLUMNS} FROM facts WHERE {NAMED} ORDER BY recorded LIMIT 1",
         (name,),
     ).fetchone()
     if row is None:
