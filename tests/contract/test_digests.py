@@ -16,12 +16,6 @@ from tests.oracles.histories import Draft, rearranged, tame_histories, told
 from trustfold_schemas.scores import content_digest
 from trustfold_schemas.subject import Subject
 
-pytestmark = pytest.mark.filterwarnings(
-    # Said because the client of the pipeline that is made ready meanwhile, in a thread of its own,
-    # spreads its attempts at random: no strategy does.
-    "ignore:Do not use the `random` module inside strategies"
-)
-
 EXAMPLES = {"embedded": 15, "kafka": 4}
 """Each example makes a store of its own; a pipeline takes seconds."""
 
