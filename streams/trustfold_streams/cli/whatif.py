@@ -1,12 +1,16 @@
-"""`trustfold whatif`: scores under other half-lives and weights, of all subjects or over time."""
+"""`trustfold whatif`: scores under other half-lives and weights, of all subjects or over time.
+
+Another formula is in `whatif_elapsed`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from trustfold_projections.analysis.whatif_law import (
     DAYS_MAX,
@@ -17,11 +21,12 @@ from trustfold_projections.analysis.whatif_law import (
     over_time,
     whatif_of,
 )
+from trustfold_projections.laws.elapsed import FORMULA as ELAPSED
 from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS
 from trustfold_schemas.errors import SubjectError
-from trustfold_schemas.instants import DAY
-from trustfold_schemas.ledger import COMPONENTS
+from trustfold_schemas.ledger import COMPONENTS, FORMULA
 from trustfold_schemas.subject import Subject, subject_of
+from trustfold_streams.cli.days import ends_of_days
 from trustfold_streams.cli.fact_sources import LedgerToRead, open_ledger
 from trustfold_streams.cli.options import (
     Moment,
@@ -32,13 +37,11 @@ from trustfold_streams.cli.options import (
     store_option,
 )
 from trustfold_streams.cli.output import complain, console, plain, print_json, short_moment, table
+from trustfold_streams.cli.whatif_elapsed import beside_day_by_day, scores_beside
 from trustfold_streams.clock import SystemClock
 
 if TYPE_CHECKING:
     from trustfold_projections.analysis.whatif_law import Weights
-
-POINTS_MAX = 10_000
-"""Moments of a score over time."""
 
 
 class WeightsOfFive(click.ParamType):
@@ -60,6 +63,13 @@ class WeightsOfFive(click.ParamType):
 @click.argument("tool", required=False)
 @click.argument("effect", required=False)
 @click.option("--scope", default="", metavar="S", help="The subject's scope (default: none).")
+@click.option(
+    "--formula",
+    type=click.Choice([FORMULA, ELAPSED]),
+    default=FORMULA,
+    show_default=True,
+    help=f"The table's formula, or {ELAPSED}: the seed's, shown beside the table's.",
+)
 @click.option(
     "--half-life",
     "days",
@@ -102,6 +112,7 @@ def whatif(
     tool: str | None,
     effect: str | None,
     scope: str,
+    formula: str,
     days: tuple[int, ...],
     weights: Weights | None,
     as_of: int | None,
@@ -111,14 +122,20 @@ def whatif(
     top: int,
     as_json: bool,
 ) -> int:
-    """Show what scores would be with another half-life, or other weights of the five components.
+    """Show what scores would be with another half-life, other weights or another formula.
 
     Sums are exact integers as those of the table; nothing is changed, and no promotion rests on
     it. With TOOL EFFECT one subject, else all. Exit 1 if nothing was ever recorded of the subject.
     """
+    subject = _subject(tool, effect, scope, needed=over_time)
+    _refuse_senseless(formula, over_time=over_time)
+    if formula == ELAPSED:
+        clock = SystemClock()
+        if over_time and subject is not None:
+            return beside_day_by_day(settings, subject, as_of, every, as_json, clock)
+        return scores_beside(settings, subject, as_of, at, top, as_json, clock)
     half_lives = [HalfLife(one) for one in dict.fromkeys(days)]
     weighed = RAW_SCORE_WEIGHTS if weights is None else weights
-    subject = _subject(tool, effect, scope, needed=over_time)
     with open_ledger(settings) as ledger:
         now = SystemClock().now() if as_of is None else as_of
         if as_of is not None:
@@ -136,6 +153,24 @@ def whatif(
         return 0
     _print(rows, half_lives, top, now if at is None else at)
     return 0
+
+
+def _refuse_senseless(formula: str, *, over_time: bool) -> None:
+    """Refuse options that were given and that the formula or the kind of answer has no use for."""
+    context = click.get_current_context()
+
+    def given(name: str) -> bool:
+        return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+    if formula == ELAPSED and (given("days") or given("weights")):
+        raise click.UsageError(
+            f"--formula {ELAPSED} is the seed's formula, whose half-life of 30 days and weights "
+            "are fixed: leave out --half-life and --weights, or --formula"
+        )
+    if over_time and given("at"):
+        raise click.UsageError("--over-time reads the score at each of its moments: leave out --at")
+    if given("every") and not over_time:
+        raise click.UsageError("--every DAYS goes with --over-time, which is not given")
 
 
 def _subject(tool: str | None, effect: str | None, scope: str, *, needed: bool) -> Subject | None:
@@ -187,7 +222,7 @@ def _over_time(
     if not entries:
         complain(f"nothing is known of {shown(subject)}")
         return 1
-    moments = list(_moments(entries[0].recorded, until, every * DAY))
+    moments = list(ends_of_days(entries[0].recorded, until, every))
     lines = [
         [made for _, made in over_time(subject, entries, one, moments, weights)]
         for one in half_lives
@@ -207,19 +242,6 @@ def _over_time(
         )
     console().print(made)
     return 0
-
-
-def _moments(first: int, until: int, every: int) -> Iterator[int]:
-    """The ends of days from the first entry on, and the last moment."""
-    moment = (first // DAY + 1) * DAY - 1
-    if (until - moment) // every > POINTS_MAX:
-        raise click.UsageError(
-            f"--over-time gives at most {POINTS_MAX:,} moments: take a larger --every"
-        )
-    while moment < until:
-        yield moment
-        moment += every
-    yield until
 
 
 def _json(one: WhatIf) -> dict[str, Any]:
