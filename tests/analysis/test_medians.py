@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import duckdb
 import pytest
@@ -17,10 +20,15 @@ from tests.cli.commands import Shell
 from trustfold_projections.analysis.medians import due, medians_of_costs
 from trustfold_projections.archive.duck import in_memory
 from trustfold_projections.laws.medians import Cost, medians_at
+from trustfold_schemas.events import CostMedian
 from trustfold_schemas.instants import DAY, HOUR, parse_instant
 from trustfold_streams.archiver.locks import writing
-from trustfold_streams.cli.medians import NightlyMedians
+from trustfold_streams.cli import archive, medians
+from trustfold_streams.cli.fact_sources import open_facts
+from trustfold_streams.cli.medians import NightlyMedians, compute
 from trustfold_streams.cli.options import Settings
+from trustfold_streams.clock import ManualClock
+from trustfold_streams.embedded.errors import StoreBusyError
 
 MIDNIGHT = parse_instant("2026-02-01T00:00:00Z")
 END = MIDNIGHT - DAY
@@ -137,3 +145,120 @@ def test_the_timer_publishes_once_a_night(shell: Shell) -> None:
     again = NightlyMedians(Settings("trust.db"), Settings("trust.db")).tick(END + 4 * HOUR)
     assert again is not None
     assert again.total == 0
+
+
+class Nights(ManualClock):
+    """Moves on by four hours whenever it is asked, and at its end asks the process to end."""
+
+    def __init__(self, first: int, last: int) -> None:
+        super().__init__(first - 4 * HOUR)
+        self._last = last
+
+    def now(self) -> int:
+        """The next moment."""
+        self.advance(4 * HOUR)
+        if self.moment >= self._last:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return self.moment
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """What signals did before stays what they do after."""
+    known = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in known.items():
+        signal.signal(number, handler)
+
+
+FOLLOW = ("archive", "kept", "--follow", "--every", "0.1", "--medians")
+
+
+@pytest.mark.usefixtures("handlers")
+def test_the_archiver_publishes_once_a_night(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nights pass by its clock: each has its medians, which the next pass archives."""
+    month(shell)
+    monkeypatch.setattr(archive, "SystemClock", lambda: Nights(END, END + 28 * HOUR))
+    ended = shell(*FOLLOW)
+    published = [line for line in ended.out.splitlines() if "medians published" in line]
+    assert (ended.code, published) == (0, ["1 medians published, 0 were already"] * 2)
+    with open_facts(Settings("archive:kept")) as facts:
+        # Those of the second night came after the last pass.
+        assert len(list(facts.medians())) == 1
+    assert shell("medians", *AT, "--json").json == []
+
+
+@pytest.mark.usefixtures("handlers")
+def test_the_archiver_ends_when_it_is_told_to_while_it_publishes(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM comes amid the medians: they are published whole, then it ends with exit 0."""
+    month(shell)
+    monkeypatch.setattr(archive, "SystemClock", lambda: ManualClock(END + 3 * HOUR))
+
+    def told_to_end(*arguments: Any) -> list[CostMedian]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return compute(*arguments)
+
+    monkeypatch.setattr(medians, "compute", told_to_end)
+    ended = shell(*FOLLOW, "--json")
+    assert (ended.code, len(ended.json)) == (0, 1)
+    assert "1 medians published" in ended.err
+    assert shell("verify").code == shell("verify", "--store", "archive:kept").code == 0
+    assert shell("medians", *AT, "--json").json == []
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_busy_store_is_asked_again_after_the_next_pass(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer costs the archiver a pass, and not its life."""
+    month(shell)
+    monkeypatch.setattr(archive, "SystemClock", lambda: Nights(END + 4 * HOUR, END + 8 * HOUR))
+    answers = iter([StoreBusyError("another process is writing"), None])
+
+    def busy_once(*arguments: Any) -> list[CostMedian]:
+        refusal = next(answers)
+        if refusal is not None:
+            raise refusal
+        return compute(*arguments)
+
+    monkeypatch.setattr(medians, "compute", busy_once)
+    ended = shell(*FOLLOW)
+    assert (ended.code, "1 medians published" in ended.out) == (0, True)
+    assert "wait for the next pass: another process is writing" in ended.err
+
+
+def test_one_pass_publishes_what_is_due(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --follow: at two nothing, at three the medians, at four they are there already."""
+    month(shell)
+    said: list[str] = []
+    for hour in (2, 3, 4):
+        moment = END + hour * HOUR
+        monkeypatch.setattr(archive, "SystemClock", lambda moment=moment: ManualClock(moment))
+        ended = shell("archive", "kept", "--medians")
+        assert ended.code == 0
+        said.append(ended.out.splitlines()[-1])
+    assert said[0].startswith("no medians are due: they are from 03:00 UTC on")
+    assert said[1:] == [f"{n} medians published, 0 were already" for n in (1, 0)]
+
+
+def test_on_a_broker_the_archive_is_read_and_the_topic_written() -> None:
+    """The archiver computes over what it has archived; over a file, over the file itself."""
+    kept = Path("kept")
+    broker = Settings("kafka://somewhere:9092", "operator")
+    nightly = NightlyMedians.of_archiver(broker, kept)
+    assert (nightly.read, nightly.write) == (Settings("archive:kept", "operator"), broker)
+    nightly = NightlyMedians.of_archiver(Settings(), kept)
+    assert (nightly.read, nightly.write) == (Settings(), Settings())
+
+
+def test_medians_of_an_archive_wait_until_it_has_settled(shell: Shell) -> None:
+    """While traces of the window may be missing nothing is published; a moment later it is."""
+    month(shell)
+    shell("archive", "kept")
+    nightly = NightlyMedians(Settings("archive:kept"), Settings("trust.db"))
+    assert nightly.tick(END + 3 * HOUR, END - 1) is None
+    made = nightly.tick(END + 3 * HOUR, END)
+    assert made is not None
+    assert made.accepted == 1

@@ -15,8 +15,11 @@ from rich.progress import Progress, TaskID
 
 from trustfold_schemas.instants import format_instant
 from trustfold_streams.archiver.extra import require_extra
+from trustfold_streams.cli.medians import NightlyMedians
 from trustfold_streams.cli.options import Settings, json_option, store_option
-from trustfold_streams.cli.output import console, print_json, progress
+from trustfold_streams.cli.output import complain, console, print_json, progress, say
+from trustfold_streams.clock import SystemClock
+from trustfold_streams.embedded.errors import StoreBusyError
 from trustfold_streams.kafka.extra import require_extra as require_streams
 
 if TYPE_CHECKING:
@@ -35,10 +38,18 @@ if TYPE_CHECKING:
     show_default=True,
     help="How long to wait between two passes of --follow.",
 )
+@click.option(
+    "--medians",
+    is_flag=True,
+    help="Publish the nightly medians of cost into the log after a pass, once a day from 03:00 "
+    "UTC on.",
+)
 @store_option
 @json_option
 @click.pass_obj
-def archive(settings: Settings, folder: Path, follow: bool, every: float, as_json: bool) -> int:
+def archive(
+    settings: Settings, folder: Path, follow: bool, every: float, medians: bool, as_json: bool
+) -> int:
     """Archive the log into a folder, from where the archive ends to where the log does.
 
     Prints the head of the chain: kept elsewhere, it is what `verify --anchor` checks against.
@@ -47,6 +58,8 @@ def archive(settings: Settings, folder: Path, follow: bool, every: float, as_jso
     from trustfold_streams.archiver.run import open_archiver
 
     visit = _visit(settings)
+    nightly = NightlyMedians.of_archiver(settings, folder) if medians else None
+    clock = SystemClock()
     told_to_end = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -62,8 +75,37 @@ def archive(settings: Settings, folder: Path, follow: bool, every: float, as_jso
                 done = archiver.run(visit, functools.partial(_advance, bar, task))
             if not follow or done.rows:
                 _print(done, as_json)
-            if not follow or told_to_end.wait(every):
+            code = 0
+            if nightly is not None and not told_to_end.is_set():
+                code = _tick(nightly, clock.now(), done, follow=follow, as_json=as_json)
+            if not follow:
+                return code
+            if told_to_end.wait(every):
                 return 0
+
+
+def _tick(nightly: NightlyMedians, now: int, done: Pass, *, follow: bool, as_json: bool) -> int:
+    """Publish the medians that are due, and say so; the exit code of a single pass."""
+    try:
+        summary = nightly.tick(now, done.settled)
+    except StoreBusyError as error:
+        if not follow:
+            raise
+        complain(f"the nightly medians wait for the next pass: {error}")
+        return 0
+    if summary is None:
+        if not follow:
+            say(
+                "no medians are due: they are from 03:00 UTC on, once the log has settled past "
+                "the midnight before",
+                err=as_json,
+            )
+        return 0
+    say(f"{summary.accepted:,} medians published, {summary.duplicates:,} were already", err=as_json)
+    refused = summary.dead_letters + summary.conflicts
+    if refused:
+        complain(f"{refused:,} medians were refused; `trustfold dead-letters` says why")
+    return 1 if refused else 0
 
 
 def _advance(bar: Progress, task: TaskID, rows: int) -> None:

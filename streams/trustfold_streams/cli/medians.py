@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import click
 from msgspec.structs import replace
 
+from trustfold_projections.laws.medians import LEAD
 from trustfold_schemas.amounts import PPM
 from trustfold_schemas.documents import decimal_of
 from trustfold_schemas.events import CostMedian
@@ -19,6 +21,7 @@ from trustfold_streams.archiver.extra import require_extra
 from trustfold_streams.cli.fact_sources import open_facts
 from trustfold_streams.cli.ingest import median_document
 from trustfold_streams.cli.options import (
+    ARCHIVE,
     Moment,
     Settings,
     json_option,
@@ -120,22 +123,31 @@ class NightlyMedians:
     """
 
     def __init__(self, read: Settings, write: Settings) -> None:
-        self._read, self._write = read, write
+        self.read, self.write = read, write
         self._done: int | None = None
 
-    def tick(self, now: int) -> Summary | None:
+    @classmethod
+    def of_archiver(cls, log: Settings, folder: Path) -> Self:
+        """The timer of whoever archives a log into a folder."""
+        return cls(replace(log, store=f"{ARCHIVE}{folder}") if log.on_kafka else log, log)
+
+    def tick(self, now: int, settled: int | None = None) -> Summary | None:
         """Publish the medians of the next midnight if they are due and were not yet published.
 
-        What was published before, by another process too, is found in the log.
+        `settled` is how far an archive that is read has settled: before the end of the medians'
+        window they wait, since traces of it may be missing. What was published before, by another
+        process too, is found in the log.
         """
         from trustfold_projections.analysis.medians import due
 
         midnight = due(now, self._done)
         if midnight is None:
             return None
-        made = compute(self._read, midnight)
-        with self._write.open("write") as store:
-            summary = publish(store, made, self._write.stamp)
+        if self.read.on_archive and settled is not None and settled < midnight - LEAD:
+            return None
+        made = compute(self.read, midnight)
+        with self.write.open("write") as store:
+            summary = publish(store, made, self.write.stamp)
         self._done = midnight
         return summary
 
