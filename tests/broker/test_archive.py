@@ -19,16 +19,22 @@ from tests.cli.commands import Ended, Shell
 from trustfold_projections.archive import manifest as manifests
 from trustfold_projections.archive.reading import read_segment
 from trustfold_projections.archive.writer import Limits
+from trustfold_schemas.instants import HOUR, format_instant, parse_instant
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
 from trustfold_streams.archiver.from_kafka import kafka_log
 from trustfold_streams.archiver.run import open_archiver
 from trustfold_streams.archiver.store import ArchiveStore, verify_archive
+from trustfold_streams.cli import archive as command
+from trustfold_streams.clock import ManualClock
 from trustfold_streams.kafka.command_store import KafkaStore
 
 pytestmark = pytest.mark.broker
 
 SUBJECT = Subject("", "archived", "invoke")
+MIDNIGHT = parse_instant("2026-02-03T00:00:00Z")
+NIGHT = MIDNIGHT - 21 * HOUR
+"""Three in the morning, a month after the example began."""
 
 
 def digests(ended: Ended) -> dict[tuple[str, ...], str]:
@@ -81,6 +87,23 @@ def test_a_pipeline_is_archived_pass_by_pass(
     third = said(run("archive", str(folder), "--json"))
     assert third["rows"] == 0
     assert len(manifests.load(folder).lines) <= len(lines) + 1
+
+
+def test_the_archiver_publishes_the_nightly_medians(
+    run: Run, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Computed over what it has archived, published to the topic, found there the next time."""
+    folder = str(tmp_path / "archive")
+    monkeypatch.setattr(command, "SystemClock", lambda: ManualClock(NIGHT))
+    due = ("medians", "--effective-at", format_instant(MIDNIGHT), "--dry-run", "--json")
+    assert run("archive", folder).code == 0
+    wanted = shell(*due, "--store", f"archive:{folder}").json
+    assert wanted
+    for published in (len(wanted), 0):
+        ended = run("archive", folder, "--medians")
+        assert ended.code == 0, ended
+        assert f"{published} medians published, 0 were already" in ended.out
+    assert shell(*due, "--store", f"archive:{folder}").json == []
 
 
 def test_after_a_fire(own_broker: Running, prefix: str, tmp_path: Path) -> None:
