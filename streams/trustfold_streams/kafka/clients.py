@@ -84,6 +84,16 @@ def new_consumer(
     )
 
 
+async def started(consumer: AIOKafkaConsumer) -> AIOKafkaConsumer:
+    """Start a consumer; one that is cancelled on the way leaves no connection open."""
+    try:
+        await consumer.start()
+    except BaseException:
+        await consumer.stop()
+        raise
+    return consumer
+
+
 async def lost_input(
     consumer: AIOKafkaConsumer, error: OffsetOutOfRangeError, mend: str = MEND
 ) -> LostInputError:
@@ -160,9 +170,9 @@ class PartitionReader:
         """The committed records with first <= offset < end (None: what is committed now)."""
         place = TopicPartition(topic, partition)
         if self._consumer is None:
-            consumer = new_consumer(self._settings, self._name, fetch_max_wait_ms=100)
-            await consumer.start()
-            self._consumer = consumer
+            self._consumer = await started(
+                new_consumer(self._settings, self._name, fetch_max_wait_ms=100)
+            )
         consumer = self._consumer
         consumer.assign([place])
         last = (await consumer.end_offsets([place]))[place]
@@ -192,9 +202,9 @@ class Watermarks:
 
     async def start(self) -> None:
         """Connect."""
-        made = new_consumer(self._settings, self._name, isolation_level="read_uncommitted")
-        await made.start()
-        self._consumer = made
+        self._consumer = await started(
+            new_consumer(self._settings, self._name, isolation_level="read_uncommitted")
+        )
 
     async def stop(self) -> None:
         """Disconnect."""

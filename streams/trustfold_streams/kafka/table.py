@@ -20,7 +20,7 @@ from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.kafka.apart import APART
-from trustfold_streams.kafka.clients import Watermarks, new_consumer
+from trustfold_streams.kafka.clients import Watermarks, new_consumer, started
 from trustfold_streams.kafka.errors import StaleTableError
 from trustfold_streams.kafka.records import POSITION, Progress, partition_of, progress_from
 from trustfold_streams.kafka.score_records import unpack_score
@@ -67,8 +67,7 @@ class TableReader:
         """Read everything that is there now, then follow in the background."""
         consumer = new_consumer(self.settings, f"{self.settings.app_id}-table")
         await self._watermarks.start()
-        await consumer.start()
-        self._consumer = consumer
+        self._consumer = await started(consumer)
         places = [
             *self._places,
             TopicPartition(self._progress, 0),

@@ -26,6 +26,7 @@ from trustfold_streams.kafka.clients import (
     new_producer,
     record_of,
     send,
+    started,
 )
 from trustfold_streams.kafka.errors import HangingTransactionError, LostInputError
 from trustfold_streams.kafka.records import (
@@ -162,11 +163,12 @@ class PartitionTask:
 
     async def _restore(self) -> None:
         """Read the state partition up to its end; nobody else has a transaction open on it now."""
-        started = time.monotonic()
+        began = time.monotonic()
         place = TopicPartition(self.stage.state_topic, self.partition)
         high = await self._high_watermark(place)
-        consumer = new_consumer(self._settings, f"{self._name}-restore", fetch_max_wait_ms=100)
-        await consumer.start()
+        consumer = await started(
+            new_consumer(self._settings, f"{self._name}-restore", fetch_max_wait_ms=100)
+        )
         try:
             consumer.assign([place])
             end = (await consumer.end_offsets([place]))[place]
@@ -183,7 +185,7 @@ class PartitionTask:
                 await asyncio.sleep(0)
         finally:
             await consumer.stop()
-        self.counters.restore_seconds = time.monotonic() - started
+        self.counters.restore_seconds = time.monotonic() - began
 
     def _load(self, record: Any) -> None:
         if record.key == POSITION:
@@ -192,10 +194,11 @@ class PartitionTask:
             self.work.load(record.key, record.value)
 
     async def _high_watermark(self, place: TopicPartition) -> int:
-        consumer = new_consumer(
-            self._settings, f"{self._name}-watermark", isolation_level="read_uncommitted"
+        consumer = await started(
+            new_consumer(
+                self._settings, f"{self._name}-watermark", isolation_level="read_uncommitted"
+            )
         )
-        await consumer.start()
         try:
             ends: Mapping[TopicPartition, int] = await consumer.end_offsets([place])
             return ends[place]
@@ -253,12 +256,12 @@ class PartitionTask:
                 raise LostInputError(place.topic, place.partition, offsets[place], record.offset)
             offsets[place] = record.offset + 1
         batch = await self.work.process(records)
-        started = time.monotonic()
+        began = time.monotonic()
         await self._commit(batch, offsets)
         self.next = offsets
         self.counters.records += len(records)
         self.counters.transactions += 1
-        self.counters.transaction_seconds += time.monotonic() - started
+        self.counters.transaction_seconds += time.monotonic() - began
 
     async def _commit(self, batch: Batch, offsets: dict[TopicPartition, int]) -> None:
         """One transaction: states with their position, outputs, and the group's offsets."""
