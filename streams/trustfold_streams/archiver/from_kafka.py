@@ -41,12 +41,11 @@ from trustfold_streams.kafka.records import (
     replayed_from,
     stamp_from,
 )
+from trustfold_streams.kafka.scanning import SILENCE_SECONDS_MAX
 from trustfold_streams.kafka.settings import InputTopic, KafkaSettings
 from trustfold_streams.kafka.stage import Record
 from trustfold_streams.kafka.standing import Standing
 
-SILENCE_SECONDS_MAX: Final = 30.0
-"""A broker that gives nothing for so long is given up: twice the life of a transaction."""
 RECORDS_MAX: Final = 20_000
 NAME: Final = "archiver"
 
