@@ -24,5 +24,7 @@ def fixed(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 
 def in_memory() -> duckdb.DuckDBPyConnection:
-    """A database in memory, for one computation."""
-    return fixed(duckdb.connect(":memory:"))
+    """A database in memory, for one computation; it draws no progress bar into what is printed."""
+    connection = fixed(duckdb.connect(":memory:"))
+    connection.execute("SET enable_progress_bar = false")
+    return connection
