@@ -93,7 +93,7 @@ class KafkaLog:
         # What the archive has said holds, whoever has forgotten it since.
         self.settled = max(standing.settled_up_to(), self._archived.settled)
         name = f"{self._settings.app_id}-{NAME}"
-        self._consumer = new_consumer(self._settings, name, fetch_max_wait_ms=100)
+        self._consumer = new_consumer(self._settings, name)
         self._open.push_async_callback(self._consumer.stop)
         await self._consumer.start()
         watermarks = Watermarks(self._settings, name)

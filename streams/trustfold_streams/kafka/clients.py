@@ -20,6 +20,10 @@ from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.stage import Record
 
 BATCH_BYTES_MAX = 512 << 10
+FETCH_WAIT_MS = 50
+"""How long a broker may hold back an empty fetch. A partition that was just read takes part in the
+next one only, so this stands between a record and its reader once a stage: 500 ms made a score
+visible after 930 ms in the middle, 50 ms after 280, for some hundredths of a core when idle."""
 REQUEST_BYTES_MAX = 8 << 20
 FETCH_BYTES_MAX = 8 << 20
 REQUEST_TIMEOUT_MS = 10_000
@@ -79,6 +83,7 @@ def new_consumer(
         enable_auto_commit=False,
         auto_offset_reset=more.pop("auto_offset_reset", "earliest"),
         max_partition_fetch_bytes=FETCH_BYTES_MAX,
+        fetch_max_wait_ms=FETCH_WAIT_MS,
         **settings.client_options(),
         **more,
     )
@@ -170,9 +175,7 @@ class PartitionReader:
         """The committed records with first <= offset < end (None: what is committed now)."""
         place = TopicPartition(topic, partition)
         if self._consumer is None:
-            self._consumer = await started(
-                new_consumer(self._settings, self._name, fetch_max_wait_ms=100)
-            )
+            self._consumer = await started(new_consumer(self._settings, self._name))
         consumer = self._consumer
         consumer.assign([place])
         last = (await consumer.end_offsets([place]))[place]

@@ -58,7 +58,6 @@ class TaskManager(ConsumerRebalanceListener):
             group_instance_id=self._settings.instance(self.stage.name),
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             max_poll_interval_ms=24 * 3_600_000,
-            fetch_max_wait_ms=500,
             auto_offset_reset="none",
         )
         await self._watermarks.start()

@@ -36,7 +36,7 @@ async def scan(
     """
     places = [TopicPartition(settings.topic(topic), partition) for partition in partitions]
     name = f"{settings.app_id}-{NAME}"
-    consumer = new_consumer(settings, name, fetch_max_wait_ms=100)
+    consumer = new_consumer(settings, name)
     watermarks = Watermarks(settings, name)
     try:
         await consumer.start()

@@ -166,9 +166,7 @@ class PartitionTask:
         began = time.monotonic()
         place = TopicPartition(self.stage.state_topic, self.partition)
         high = await self._high_watermark(place)
-        consumer = await started(
-            new_consumer(self._settings, f"{self._name}-restore", fetch_max_wait_ms=100)
-        )
+        consumer = await started(new_consumer(self._settings, f"{self._name}-restore"))
         try:
             consumer.assign([place])
             end = (await consumer.end_offsets([place]))[place]
