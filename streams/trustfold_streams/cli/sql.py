@@ -6,7 +6,7 @@ import csv
 import datetime as dt
 import importlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
@@ -186,7 +186,7 @@ def _json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_json(one) for one in cast("Sequence[Any]", value)]
     if isinstance(value, dict):
-        held: dict[Any, Any] = value
+        held = cast("Mapping[Any, Any]", value)
         return {str(name): _json(one) for name, one in held.items()}
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
