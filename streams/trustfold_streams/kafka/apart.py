@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterable
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import (
     CommitFailedError,
     IllegalStateError,
@@ -31,11 +30,10 @@ from trustfold_schemas.events import type_of
 from trustfold_schemas.facts import Fact, Stamp
 from trustfold_streams.kafka.clients import (
     lost_input,
-    new_consumer,
-    new_producer,
     record_of,
     send,
 )
+from trustfold_streams.kafka.group_member import GroupMember
 from trustfold_streams.kafka.records import (
     Letter,
     document_from,
@@ -108,7 +106,7 @@ class _Open(Struct):
     next: int = 0
 
 
-class ApartStage(ConsumerRebalanceListener):
+class ApartStage(GroupMember):
     """One worker's member of the group that writes the dead letters of these logs.
 
     At least once: a letter that is written again is the same letter to whoever lists them.
@@ -117,53 +115,8 @@ class ApartStage(ConsumerRebalanceListener):
     name = "apart"
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.group = f"{settings.app_id}-{self.name}"
-        self.refused: Counter[str] = Counter()
-        self.alive_at = time.monotonic()
-        self._settings = settings
-        self._topics: dict[str, InputTopic] = {settings.topic(topic): topic for topic in APART}
+        super().__init__(settings, APART)
         self._open: dict[TopicPartition, _Open] = {}
-        self._consumer: AIOKafkaConsumer | None = None
-        self._producer: AIOKafkaProducer | None = None
-        self._running: asyncio.Task[None] | None = None
-        self._batch = asyncio.Lock()
-
-    async def start(self) -> None:
-        """Join the group and run in the background."""
-        self._producer = new_producer(self._settings, self.group)
-        await self._producer.start()
-        self._consumer = new_consumer(
-            self._settings,
-            self.group,
-            group=self.group,
-            session_timeout_ms=self._settings.session_timeout_ms,
-            heartbeat_interval_ms=self._settings.session_timeout_ms // 5,
-            group_instance_id=self._settings.instance(self.name),
-            rebalance_timeout_ms=30_000,
-            max_poll_interval_ms=24 * 3_600_000,
-            auto_offset_reset="none",
-        )
-        await self._consumer.start()
-        self._consumer.subscribe(list(self._topics), listener=self)
-        self._running = asyncio.create_task(self._run(), name=self.group)
-        self._running.add_done_callback(self._ended)
-
-    async def stop(self) -> None:
-        """Finish the batch in flight and leave the group."""
-        if self._running is not None:
-            async with self._batch:
-                self._running.cancel()
-            await asyncio.wait([self._running])
-        if self._consumer is not None:
-            await self._consumer.stop()
-        if self._producer is not None:
-            await self._producer.stop()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not self.failed.done():
-            self.failed.set_exception(error)
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002 - the port
         """Let the batch in flight be acknowledged before its partitions go."""
@@ -182,8 +135,7 @@ class ApartStage(ConsumerRebalanceListener):
                     ApartLog(self._settings, self._topics[place.topic]), told or 0
                 )
         except BaseException as error:
-            if not self.failed.done():
-                self.failed.set_exception(error)
+            self._fail(error)
             raise
 
     async def _run(self) -> None:

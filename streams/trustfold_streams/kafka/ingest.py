@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import (
     CommitFailedError,
     IllegalStateError,
@@ -30,11 +29,10 @@ from trustfold_streams.clock import Clock
 from trustfold_streams.kafka.apart import AGAIN_SECONDS, APART
 from trustfold_streams.kafka.clients import (
     lost_input,
-    new_consumer,
-    new_producer,
     record_of,
     send,
 )
+from trustfold_streams.kafka.group_member import GroupMember
 from trustfold_streams.kafka.records import (
     CONTENT_TYPE,
     Letter,
@@ -106,66 +104,21 @@ def _must_become_a_fact(event: Event) -> None:
         )
 
 
-class IngestStage(ConsumerRebalanceListener):
+class IngestStage(GroupMember):
     """One worker's member of the ingest group: poll, admit, send, await, commit."""
 
     name = "ingest"
 
     def __init__(self, settings: KafkaSettings, clock: Clock, hook: Hook = no_hook) -> None:
-        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.group = f"{settings.app_id}-ingest"
+        super().__init__(settings, INPUTS)
         self.records = 0
-        self.refused: Counter[str] = Counter()
         self.rebalances = 0
-        self.alive_at = time.monotonic()
-        self._settings = settings
         self._clock = clock
         self._hook = hook
-        self._topics: dict[str, InputTopic] = {settings.topic(topic): topic for topic in INPUTS}
-        self._consumer: AIOKafkaConsumer | None = None
-        self._producer: AIOKafkaProducer | None = None
-        self._running: asyncio.Task[None] | None = None
-        self._batch = asyncio.Lock()
         self._done: dict[TopicPartition, int] = {}
         self._targets: dict[TopicPartition, tuple[int, int]] = {}
         self._caught_up: dict[TopicPartition, int] = {}
         self._recorded = 0
-
-    async def start(self) -> None:
-        """Join the group and run in the background."""
-        self._producer = new_producer(self._settings, self.group)
-        await self._producer.start()
-        self._consumer = new_consumer(
-            self._settings,
-            self.group,
-            group=self.group,
-            session_timeout_ms=self._settings.session_timeout_ms,
-            heartbeat_interval_ms=self._settings.session_timeout_ms // 5,
-            group_instance_id=self._settings.instance(self.name),
-            rebalance_timeout_ms=30_000,
-            max_poll_interval_ms=24 * 3_600_000,
-            auto_offset_reset="none",
-        )
-        await self._consumer.start()
-        self._consumer.subscribe(list(self._topics), listener=self)
-        self._running = asyncio.create_task(self._run(), name=self.group)
-        self._running.add_done_callback(self._ended)
-
-    async def stop(self) -> None:
-        """Finish the batch in flight and leave the group."""
-        if self._running is not None:
-            async with self._batch:
-                self._running.cancel()
-            await asyncio.wait([self._running])
-        if self._consumer is not None:
-            await self._consumer.stop()
-        if self._producer is not None:
-            await self._producer.stop()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not self.failed.done():
-            self.failed.set_exception(error)
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002 - the port
         """Let the batch in flight be acknowledged before its partitions go."""
@@ -186,8 +139,7 @@ class IngestStage(ConsumerRebalanceListener):
                 for place, first in (await self._consumer.beginning_offsets(fresh)).items():
                     self._consumer.seek(place, first)
         except BaseException as error:
-            if not self.failed.done():
-                self.failed.set_exception(error)
+            self._fail(error)
             raise
 
     async def _run(self) -> None:
