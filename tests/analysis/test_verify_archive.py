@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from tests.archive.logs import MemoryLog, held
 from trustfold_projections.analysis import as_of
 from trustfold_projections.analysis import verify as proofs
-from trustfold_projections.analysis.verify import Finding
 from trustfold_projections.archive import manifest as manifests
 from trustfold_projections.archive.rows import EntryRow, Row
 from trustfold_projections.archive.schema import Place
 from trustfold_projections.archive.writer import ArchiveWriter
 from trustfold_schemas.facts import Fact
+from trustfold_schemas.findings import Finding
 from trustfold_schemas.scores import State
 from trustfold_streams.archiver.store import verify_archive
 

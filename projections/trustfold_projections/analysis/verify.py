@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
-import msgspec
-from msgspec import Struct
 
 from trustfold_projections.analysis.as_of import rollbacks_as_of, states_as_of
 from trustfold_projections.analysis.derivation import check_ledger
@@ -21,37 +19,18 @@ from trustfold_projections.archive import manifest as manifests
 from trustfold_projections.archive.checks import check_files
 from trustfold_projections.archive.opening import Archive
 from trustfold_projections.laws.fold import fold
+from trustfold_schemas import findings
 from trustfold_schemas.errors import TrustfoldError
+from trustfold_schemas.findings import Findings
 from trustfold_schemas.scores import State, check_ranges, content_json
-
-FINDINGS_MAX = 1_000
-"""More differences than this are counted, not named."""
 
 Advance = Callable[[int], None]
 
-UNREADABLE = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    TrustfoldError,
-    TypeError,
-    ValueError,
-    msgspec.MsgspecError,
-    duckdb.Error,
-)
-"""What a damaged row may raise on its way through laws that were made for sound ones."""
+UNREADABLE = (*findings.UNREADABLE, duckdb.Error)
+"""What a damaged row may raise on its way through laws and queries for sound ones."""
 
 
-class Finding(Struct, frozen=True):
-    """One difference: which proof it breaks, where, and what stands against what."""
-
-    proof: str
-    where: str
-    difference: str
-
-
-class Report(Struct, kw_only=True):
+class Report(Findings, kw_only=True):
     """The outcome of a verification; `settled` is the moment up to which all was proven."""
 
     lines: int = 0
@@ -62,20 +41,6 @@ class Report(Struct, kw_only=True):
     settled: int = 0
     head: str = manifests.GENESIS
     anchor: str | None = None
-    findings: list[Finding] = msgspec.field(default_factory=list)
-    findings_unnamed: int = 0
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
-
-    def found(self, proof: str, where: str, difference: str) -> None:
-        """Add a difference."""
-        if len(self.findings) < FINDINGS_MAX:
-            self.findings.append(Finding(proof, where, difference))
-        else:
-            self.findings_unnamed += 1
 
 
 def verify(

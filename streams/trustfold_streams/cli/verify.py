@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from trustfold_schemas.findings import Finding
 from trustfold_schemas.instants import format_instant
 from trustfold_streams.archiver.extra import require_extra as require_duckdb
 from trustfold_streams.cli.options import Settings, json_option, shown, store_option
 from trustfold_streams.cli.output import console, plain, print_json, progress, say
 from trustfold_streams.embedded.database import Mode
-from trustfold_streams.embedded.verify import Finding, Report
+from trustfold_streams.embedded.verify import Report
 from trustfold_streams.kafka.extra import require_extra as require_streams
 
 if TYPE_CHECKING:
-    from trustfold_projections.analysis.verify import Finding as ArchiveFinding
     from trustfold_projections.analysis.verify import Report as ArchiveReport
 
 
@@ -161,7 +161,7 @@ def _print(report: Report) -> None:
 
 def _print_proofs(
     claims: Sequence[tuple[str, str, str]],
-    findings: Sequence[Finding | ArchiveFinding],
+    findings: Sequence[Finding],
     unnamed: int,
 ) -> None:
     out = console()

@@ -13,13 +13,14 @@ from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.errors import TrustCorruptionError, UnknownNameError
 from trustfold_schemas.facts import Fact
+from trustfold_schemas.findings import UNREADABLE
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.pending import Pending
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows, thresholds
 from trustfold_streams.embedded.database import any_text
 from trustfold_streams.embedded.errors import StoreDamagedError
-from trustfold_streams.embedded.findings import UNREADABLE, Report
+from trustfold_streams.embedded.findings import Report
 from trustfold_streams.embedded.folding import fold_ledger
 from trustfold_streams.embedded.memory import (
     SCORE_COLUMNS,

@@ -10,11 +10,12 @@ from trustfold_projections.laws.fold import fold, refold
 from trustfold_projections.laws.policy import Policy, PolicyLog
 from trustfold_projections.laws.policy.hindsight import verdict_again
 from trustfold_schemas.decisions import Decision, ReasonCode
+from trustfold_schemas.findings import UNREADABLE
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import decisions, thresholds
-from trustfold_streams.embedded.findings import UNREADABLE, Report, subject_named
+from trustfold_streams.embedded.findings import Report, subject_named
 from trustfold_streams.embedded.reader import history_of
 
 PROOF = "decisions"

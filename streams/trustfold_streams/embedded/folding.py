@@ -11,12 +11,13 @@ import sqlite3
 from msgspec import Struct
 
 from trustfold_projections.laws.fold import fold, rollbacks_in_force
+from trustfold_schemas.findings import UNREADABLE
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows
 from trustfold_streams.embedded.errors import StoreDamagedError
-from trustfold_streams.embedded.findings import UNREADABLE, Report
+from trustfold_streams.embedded.findings import Report
 
 
 class Folded(Struct):

@@ -27,12 +27,13 @@ from trustfold_schemas.events import (
     SubjectRolledBackEvent,
     TraceEvent,
 )
+from trustfold_schemas.findings import UNREADABLE
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import Rollback
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import audit, decisions, rows, thresholds
 from trustfold_streams.embedded.errors import StoreDamagedError
-from trustfold_streams.embedded.findings import UNREADABLE, moment_named
+from trustfold_streams.embedded.findings import moment_named
 from trustfold_streams.embedded.memory import load_medians
 from trustfold_streams.embedded.names import NAMED
 from trustfold_streams.policy_hindsight import Stored, acted, digest_of, subjects_of, why_of

@@ -16,6 +16,7 @@ from trustfold_projections.laws.correlation import key_of
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.errors import TrustCorruptionError
 from trustfold_schemas.events import type_of
+from trustfold_schemas.findings import UNREADABLE, Finding
 from trustfold_schemas.scores import State, content_json
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import rows, thresholds
@@ -23,13 +24,7 @@ from trustfold_streams.embedded.database import any_text, layout, layout_of, sna
 from trustfold_streams.embedded.dead_letters import seal_of
 from trustfold_streams.embedded.decisions_proof import check_decisions
 from trustfold_streams.embedded.derivation import Derivation
-from trustfold_streams.embedded.findings import (
-    UNREADABLE,
-    Finding,
-    Report,
-    moment_named,
-    subject_named,
-)
+from trustfold_streams.embedded.findings import Report, moment_named, subject_named
 from trustfold_streams.embedded.folding import fold_ledger
 from trustfold_streams.embedded.memory import SCORE_COLUMNS, open_score
 from trustfold_streams.embedded.reader import load_subjects
