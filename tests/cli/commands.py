@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,11 +64,14 @@ class Shell:
         assert ended.code == 0, ended
         return ended
 
-    def installed(self, *arguments: str, stdin: bytes = b"") -> Ended:
-        """Run the installed command in a process of its own."""
+    def installed(
+        self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+    ) -> Ended:
+        """Run the installed command in a process of its own, with these variables on top."""
         done = subprocess.run(
             [TRUSTFOLD, *arguments],
             cwd=self.folder,
+            env={**os.environ, **(environment or {})},
             input=stdin,
             capture_output=True,
             timeout=LONG_ENOUGH,

@@ -8,8 +8,9 @@ from contextlib import closing
 import pytest
 
 from tests.cli.commands import Shell
-from tests.embedded.documents import NOTES, closed, decided
+from tests.embedded.documents import NOTES, closed, decided, step
 from tests.embedded.tampering import tamper
+from trustfold_schemas.subject import Subject
 from trustfold_streams.cli.front import cli
 
 READING = [
@@ -126,6 +127,48 @@ def test_a_store_of_another_kind_is_exit_2(shell: Shell) -> None:
     """A scheme that names no store here is refused, and no file of that name is made."""
     assert shell("scores", "--store", "ftp://somewhere/trust.db").code == 2
     assert list(shell.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["scores", "--store", ""], "--store names nothing"),
+        (["scores", "--store", "archive:"], "names no folder"),
+        (["scores", "--store", "archive:log.jsonl"], "log.jsonl is a file"),
+        (["sql", "SELECT 1"], "trustfold archive DIR"),
+        (["mode", "--store", "archive:here"], "the store that the archive was made from"),
+        (["sweep", "--store", "kafka://127.0.0.1:1"], "the workers do it"),
+    ],
+)
+def test_a_store_that_does_not_fit_is_exit_2(shell: Shell, arguments: list[str], word: str) -> None:
+    """What a command cannot work on is refused with the way out, and nothing is made."""
+    shell.file([closed("t1")])
+    ended = shell(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert word in ended.err
+    assert [path.name for path in shell.folder.iterdir()] == ["log.jsonl"]
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_role_is_named_before_or_after_the_command(shell: Shell, place: str) -> None:
+    """`--as` narrows what a command may do, in both places; a reader writes nothing."""
+    log, role = shell.file([closed("t1")]), ["--as", "reader"]
+    assert shell("ingest", log).code == 0
+    exclude = ["exclude", "t1", "--why", "a test"]
+    refused = shell(*role, *exclude) if place == "before" else shell(*exclude, *role)
+    assert (refused.code, refused.out) == (2, "")
+    assert "the role reader writes nothing" in refused.err
+    assert shell(*role, "scores").code == 0
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_a_letter_gets_its_number(shell: Shell, encoding: str) -> None:
+    """A name that standard output cannot encode is escaped, and the rest is printed."""
+    shell.ingest(closed("t1", step("s1", Subject("", "команда", "fs_write:~/notes/*"))))
+    ended = shell.installed("scores", environment={"PYTHONIOENCODING": encoding})
+    assert (ended.code, ended.err) == (0, "")
+    assert "\\u043a" in ended.out
+    assert "fs_write:~/notes/*" in ended.out
 
 
 # ---- verify and status -----------------------------------------------------------------------

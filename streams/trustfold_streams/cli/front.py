@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -22,7 +24,7 @@ from trustfold_streams.cli.impact import impact
 from trustfold_streams.cli.ingest import ingest
 from trustfold_streams.cli.medians import medians
 from trustfold_streams.cli.mode import mode
-from trustfold_streams.cli.options import CONFIG_HELP, STORE_HELP, Settings
+from trustfold_streams.cli.options import CONFIG_HELP, ROLES, STORE_HELP, Settings
 from trustfold_streams.cli.output import complain, escaped
 from trustfold_streams.cli.peek import peek
 from trustfold_streams.cli.pending import pending, sweep
@@ -85,8 +87,8 @@ class InOrder(click.Group):
 @click.option(
     "--as",
     "role",
-    type=click.Choice(["runtime", "human", "operator", "reader"]),
-    help="Speak in one role only, instead of as the owner.",
+    type=ROLES,
+    help="Speak in one role only, instead of as the owner (also after the command).",
 )
 @click.version_option(metadata.version("trustfold"), prog_name="trustfold")
 @click.pass_context
@@ -150,6 +152,8 @@ def main() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_Escaping("trustfold: %(levelname)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    # A name that the terminal's encoding does not have is shown by its numbers, as on stderr.
+    cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

@@ -33,6 +33,7 @@ STORE_HELP = (
     "The store: a file (default: trust.db), kafka://HOST:PORT[,HOST:PORT], or archive:DIR to read."
 )
 ARCHIVE = "archive:"
+ROLES = click.Choice(["runtime", "human", "operator", "reader"])
 CONFIG_HELP = "What there is to know of a broker, TOML (default: the file TRUSTFOLD_CONFIG names)."
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,7 +54,9 @@ class Settings(Struct):
     @property
     def path(self) -> Path:
         """The store's file."""
-        name = self.store or DEFAULT_STORE
+        name = DEFAULT_STORE if self.store is None else self.store
+        if not name:
+            raise click.UsageError("--store names nothing: is a variable empty?")
         if re.match(r"[a-z]+:", name) and not Path(name).exists():
             raise click.UsageError(
                 f"--store {name}: a store is a file, named without a scheme, "
@@ -95,9 +98,20 @@ class Settings(Struct):
     def archive_folder(self) -> Path:
         """The folder that `--store archive:DIR` names. Raises DuckdbExtraError."""
         if not self.on_archive or self.store is None:
-            raise click.UsageError(f"this command works on an archive: --store {ARCHIVE}DIR")
+            raise click.UsageError(
+                f"this command works on an archive: --store {ARCHIVE}DIR "
+                "(`trustfold archive DIR` makes one of a store)"
+            )
+        name = self.store.removeprefix(ARCHIVE)
+        if not name:
+            raise click.UsageError(f"--store {ARCHIVE} names no folder")
+        folder = Path(name)
+        if folder.is_file():
+            raise click.UsageError(
+                f"--store {self.store}: {name} is a file; an archive is a folder"
+            )
         require_duckdb()
-        return Path(self.store.removeprefix(ARCHIVE))
+        return folder
 
     def open_archive(self) -> ArchiveStore:
         """Open that archive. Raises DuckdbExtraError, NoArchiveError, ArchiveDamagedError."""
@@ -117,6 +131,10 @@ class Settings(Struct):
     @contextlib.contextmanager
     def open_policy(self, mode: Mode) -> Generator[PolicyStore]:
         """Open the policy of the store, in a file or on a broker. Raises StreamsExtraError."""
+        if self.on_archive:
+            raise click.UsageError(
+                "this command asks a policy: give the store that the archive was made from"
+            )
         if not self.on_kafka:
             with self.open_file(mode) as store:
                 yield store.policy
@@ -149,6 +167,12 @@ def _store_after(context: click.Context, _: click.Parameter, value: str | None) 
         settings.store = value
 
 
+def _role_after(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    settings = context.find_object(Settings)
+    if value is not None and settings is not None:
+        settings.role = value
+
+
 def _config_after(context: click.Context, _: click.Parameter, value: Path | None) -> None:
     settings = context.find_object(Settings)
     if value is not None and settings is not None:
@@ -156,7 +180,16 @@ def _config_after(context: click.Context, _: click.Parameter, value: Path | None
 
 
 def store_option(command: F) -> F:
-    """`--store` and `--config` after the command, where they say the same as before it."""
+    """`--store`, `--config`, `--as` after the command, where they say the same as before it."""
+    # Not in each command's help: few ever speak in another role.
+    command = click.option(
+        "--as",
+        "role",
+        type=ROLES,
+        expose_value=False,
+        hidden=True,
+        callback=_role_after,
+    )(command)
     command = click.option(
         "--config",
         metavar="FILE",

@@ -72,6 +72,8 @@ def sweep(settings: Settings, as_json: bool) -> int:
     Every ingest does this first; a store that nobody writes to can be swept by a timer. On a
     broker the workers do it.
     """
+    if settings.on_kafka:
+        raise click.UsageError("on a broker the workers do it: there is nothing to sweep by hand")
     with settings.open_file("write") as store:
         swept = store.sweep()
     if as_json:

@@ -15,7 +15,12 @@ from trustfold_projections.laws.scoring import score_of
 from trustfold_schemas import actions
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.decoding import decode_event
-from trustfold_schemas.errors import EventRefused, TrustCorruptionError, UnknownNameError
+from trustfold_schemas.errors import (
+    EventRefused,
+    NotPermittedError,
+    TrustCorruptionError,
+    UnknownNameError,
+)
 from trustfold_schemas.facts import OWNER, Stamp
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.pending import Pending
@@ -328,7 +333,9 @@ class EmbeddedStore:
         self._writer.memory.forget()
 
     def _must_write(self) -> None:
-        if self._mode == "read" or self.stamp.role == "reader":
+        if self.stamp.role == "reader":
+            raise NotPermittedError("the role reader writes nothing")
+        if self._mode == "read":
             raise StoreReadOnlyError(f"{self.path} was opened for reading")
 
 
