@@ -8,16 +8,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.broker.loads import START
 from tests.embedded.documents import event
 from tests.kafka.wide import WIDE, answer, recorded_wide, wide_step
 from tests.laws.runs import Run
 from tests.oracles.batch import Told
+from tests.oracles.histories import Draft, told, wild_histories
 from trustfold_projections.laws.correlation import key_of, log_key_of
 from trustfold_projections.laws.correlation.packed import pack_state
 from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.decoding import decode_event
+from trustfold_schemas.events import CostMedianEvent
 from trustfold_schemas.facts import Stamp
 from trustfold_schemas.instants import DAY
 from trustfold_schemas.packed import unpack_envelope
@@ -100,7 +104,7 @@ class Logs:
             if key != trace_rows.CLOCK:
                 rows.take(key, value)
         name = key_of(decode_event(document))
-        return pack_state(rows.rows[name].state(name))
+        return pack_state(rows.rows[name].state(name, MedianTable()))
 
 
 def batches(documents: Sequence[bytes], size: int) -> Iterator[Sequence[bytes]]:
@@ -204,3 +208,65 @@ def test_feedback_that_names_nothing_known_is_looked_up_together() -> None:
     logs.take([event("trace.closed", "close", close, START)])
     assert [one.body for one in logs.letters] == answers
     assert len(asked) == 1
+
+
+@given(wild_histories(), st.integers(1, 8), st.booleans())
+def test_any_history_in_any_batches_with_restarts(
+    history: list[Draft], size: int, compact: bool
+) -> None:
+    """Whatever is known when a task goes on, the entries and refusals are the law's."""
+    documents = [
+        document
+        for one in told(history)
+        if not isinstance(decode_event(document := msgspec.json.encode(one.event)), CostMedianEvent)
+    ]
+    logs = Logs()
+    for some in batches(documents, size):
+        logs.take(some)
+        logs.restart(compact=compact)
+    must_be(logs, by_the_law(documents))
+
+
+def closed(number: int, tool: str = "fs_write", **more: Any) -> bytes:
+    """The close of a trace of one step."""
+    step = {"step_id": "1", "tool": tool, "effect": "fs_write:~/*", "status": "ok"}
+    data = {"trace_id": f"t{number}", "outcome": "done", "steps": [step], **more}
+    return event("trace.closed", f"close/{number}", data, START)
+
+
+def test_a_close_that_is_all_is_kept_as_it_came() -> None:
+    """Its row is its document; its state comes of it when more is said, after a restart too."""
+    logs = Logs()
+    closes = [closed(n) for n in range(5)]
+    logs.take(closes)
+    rows = {key: value or b"" for key, value in logs.compacted()}
+    assert [one for one in closes if any(value.endswith(one) for value in rows.values())] == closes
+    logs.restart(compact=True)
+    said = [*closes, closed(1, "other"), *(answer(n, ["1"], f"t{n}") for n in range(3))]
+    for some in batches(said, 2):
+        logs.take(some)
+        logs.restart(compact=True)
+    must_be(logs, by_the_law([*closes, *said]))
+    assert [one.reason for one in logs.letters] == ["conflict"]
+    assert all(held.state is None for held in logs.task._held.values())
+
+
+def test_a_close_that_is_large_is_kept_as_a_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record has a size: the close of many steps is kept in parts, as any large state."""
+    monkeypatch.setattr(trace_rows, "WHOLE_MAX", 1 << 10)
+    steps = [wide_step(n) for n in range(90)]
+    logs = Logs()
+    logs.take([closed(0, steps=steps)])
+    assert sum(key.startswith(trace_rows.PART) for key, _ in logs.compacted()) > 1
+    logs.restart(compact=True)
+    logs.take([answer(0, [steps[89]["step_id"]], "t0")])
+    must_be(logs, by_the_law([closed(0, steps=steps), answer(0, [steps[89]["step_id"]], "t0")]))
+
+
+def test_a_close_of_long_ago_is_refused_as_before() -> None:
+    """Memory ends for what closes at once, too."""
+    logs = Logs()
+    logs._stage.memory = 14 * DAY
+    logs.take([closed(0)])
+    assert [one.reason for one in logs.letters] == ["too_old"]
+    assert not logs.entries

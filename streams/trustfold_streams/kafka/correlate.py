@@ -16,12 +16,13 @@ from trustfold_projections.laws.correlation import (
     TraceState,
     correlate,
     key_of,
+    lone_close,
     new_state,
 )
 from trustfold_projections.laws.correlation.abandoned import PATIENCE, abandoned_close
 from trustfold_projections.laws.correlation.never_closed import never_closed
 from trustfold_projections.laws.medians import MedianTable
-from trustfold_schemas.decoding import decode_event
+from trustfold_schemas.decoding import decode_admitted
 from trustfold_schemas.errors import EventRefused
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
@@ -35,7 +36,7 @@ from trustfold_streams.kafka.records import (
     stamp_from,
 )
 from trustfold_streams.kafka.stage import Batch, Lookup, Record
-from trustfold_streams.kafka.trace_rows import CLOCK, Row, Rows, records_of, row_of
+from trustfold_streams.kafka.trace_rows import CLOCK, Row, Rows, lone_row, records_of, row_of
 
 log = logging.getLogger("trustfold.kafka.correlate")
 
@@ -46,7 +47,10 @@ FORGOTTEN_MAX = 1_000
 
 
 class _Held(Struct, gc=False):
-    """What is known of one key: its row in the topic, and once it is touched the state itself."""
+    """What is known of one key: its row in the topic, and while a batch needs it the state.
+
+    An open trace keeps its state.
+    """
 
     row: Row
     last_recorded: int
@@ -116,13 +120,25 @@ class CorrelateTask:
                 self._open[key] = None
         self._restored = Rows()
 
-    def _state(self, key: Key) -> _Held:
+    def _lone(self, key: Key, fact: Fact, medians: MedianTable) -> tuple[Entry, ...] | None:
+        """The entries of a close of which nothing else is known, held as it is; None: of others."""
+        if key in self._held:
+            return None
+        entries = lone_close(fact, medians, self.stage.memory)
+        row = None if entries is None else lone_row(fact)
+        if row is None:
+            return None
+        self._held[key] = _Held(row, fact.recorded)
+        return entries
+
+    def _state(self, key: Key, medians: MedianTable) -> KeyState:
         held = self._held.get(key)
         if held is None:
-            held = self._held[key] = _Held(Row(), 0, new_state(key))
+            held = self._held[key] = _Held(Row(), 0)
+            held.state = new_state(key)
         elif held.state is None:
-            held.state = held.row.state(key)
-        return held
+            held.state = held.row.state(key, medians)
+        return held.state
 
     # ---- a batch -------------------------------------------------------------------------------
 
@@ -131,6 +147,7 @@ class CorrelateTask:
         self._end_restoring()
         medians = await self.stage.medians()
         touched: dict[Key, _Held] = {}
+        visited: list[_Held] = []
         entries: dict[int, list[bytes]] = {}
         refusals: list[Refusal] = []
         bodies: dict[int, Record] = {}
@@ -140,21 +157,29 @@ class CorrelateTask:
             bodies[record.offset] = record
             fact = self._fact(record)
             key = key_of(fact.event)
-            held = self._state(key)
-            assert held.state is not None
-            outcome = correlate(held.state, fact, medians, self.stage.memory)
+            made = self._lone(key, fact, medians)
+            if made is not None:
+                touched[key] = self._held[key]
+                self._emit(record.offset, made, entries)
+                continue
+            outcome = correlate(self._state(key, medians), fact, medians, self.stage.memory)
+            held = self._held[key]
             if outcome.remembered:
                 held.last_recorded = fact.recorded
                 touched[key] = held
                 self._held.move_to_end(key)
             elif not held.committed and not held.last_recorded:
                 del self._held[key]
+            visited.append(held)
             self._emit(record.offset, outcome.entries, entries)
             refusals += outcome.refusals
         states: dict[bytes, bytes | None] = {}
         for key, held in touched.items():
             states |= self._pack(key, held)
-        for key, row, never in self._forgotten():
+        for held in visited:
+            if not held.row.open:
+                held.state = None
+        for key, row, never in self._forgotten(medians):
             states |= records_of(key, None, row)
             refusals += never
         states[CLOCK] = self.recorded.to_bytes(8, "big")
@@ -169,7 +194,7 @@ class CorrelateTask:
 
     def _fact(self, record: Record) -> Fact:
         try:
-            event = decode_event(record.value or b"")
+            event = decode_admitted(record.value or b"")
         except EventRefused as error:
             # Only ingest writes here, and it let this in: the log itself is wrong.
             raise RuntimeError(
@@ -186,18 +211,19 @@ class CorrelateTask:
             )
 
     def _pack(self, key: Key, held: _Held) -> dict[bytes, bytes | None]:
-        assert held.state is not None
-        before, still_open = held.row, isinstance(held.state, TraceState) and not held.state.folded
-        held.row = row_of(held.state, held.last_recorded, open=still_open)
         held.committed = True
+        before = held.row
+        if held.state is None:
+            return records_of(key, before, None)
+        still_open = isinstance(held.state, TraceState) and not held.state.folded
+        held.row = row_of(held.state, held.last_recorded, open=still_open)
         if still_open:
             self._open[key] = None
         else:
             self._open.pop(key, None)
-            held.state = None
         return records_of(key, held.row, before)
 
-    def _forgotten(self) -> list[tuple[Key, Row, list[Refusal]]]:
+    def _forgotten(self, medians: MedianTable) -> list[tuple[Key, Row, list[Refusal]]]:
         """Drop traces and self-plays whose memory ended, by the log's own clock; some a batch."""
         made: list[tuple[Key, Row, list[Refusal]]] = []
         kept: list[Key] = []
@@ -214,8 +240,11 @@ class CorrelateTask:
                 continue
             del self._held[key]
             self._open.pop(key, None)
-            state = held.state or held.row.state(key)
-            letters = never_closed(state) if isinstance(state, TraceState) else []
+            letters: list[Refusal] = []
+            if held.row.open:
+                state = held.state or held.row.state(key, medians)
+                assert isinstance(state, TraceState)
+                letters = never_closed(state)
             made.append((key, held.row, letters))
         return made
 
@@ -260,11 +289,11 @@ class CorrelateTask:
         made: list[Output] = []
         topic = self.stage.topic("trace-closed")
         for key in list(self._open):
-            held = self._state(key)
-            if isinstance(held.state, TraceState):
-                close = held.state.close
-                since = held.last_recorded if close is None else close.recorded
-                body = abandoned_close(held.state) if since <= now - PATIENCE else None
+            state = self._state(key, MedianTable())  # medians measure what is folded
+            if isinstance(state, TraceState):
+                close = state.close
+                since = self._held[key].last_recorded if close is None else close.recorded
+                body = abandoned_close(state) if since <= now - PATIENCE else None
                 if body is not None:
                     made.append(Output(topic, -1, key.name.encode(), body, [CONTENT_TYPE]))
         return made

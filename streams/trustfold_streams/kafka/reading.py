@@ -9,6 +9,7 @@ import msgspec
 from trustfold_projections.laws.correlation import TraceState
 from trustfold_projections.laws.correlation.abandoned import CLOSE_EXPECTED
 from trustfold_projections.laws.fold import fold, refold_as_of
+from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.packed import unpack_envelope
@@ -111,7 +112,7 @@ class TopicReader:
         made: list[Pending] = []
         for key, row in known.rows.items():
             if key.kind == "trace" and row.open:
-                state = row.state(key)
+                state = row.state(key, MedianTable())  # medians measure what is folded
                 assert isinstance(state, TraceState)
                 made.append(_pending(state, row.last_recorded, now))
         return sorted(made, key=lambda one: (one.last_recorded, one.trace_id))

@@ -1,5 +1,8 @@
 """The rows of `traces`: what correlation knows of a key, in one record or, if it is large, in many.
 
+Most traces close at once, with all of their steps, and nobody says a word of them: the row of such
+a one is its close as it was published, and its state is derived when more comes.
+
 A record of a topic has a greatest size, and what may be known of a trace has none to speak of:
 10,000 steps with wide names, a thousand answers that name them. So a large state is a row of its
 own that lists its parts, and parts under keys that begin with NUL, all written in one transaction;
@@ -13,7 +16,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from trustfold_projections.laws.correlation import Key, KeyState
+from trustfold_projections.laws.correlation import Key, KeyState, correlate, new_state
 from trustfold_projections.laws.correlation.packed import (
     pack_key,
     pack_parts,
@@ -22,6 +25,9 @@ from trustfold_projections.laws.correlation.packed import (
     unpack_parts,
     unpack_state,
 )
+from trustfold_projections.laws.medians import MedianTable
+from trustfold_schemas.decoding import decode_admitted
+from trustfold_schemas.facts import OWNER, Fact
 
 CLOCK: Final = b"\0clock"
 """The row of the greatest moment read; a broker's clock may step back when a leader changes."""
@@ -35,26 +41,41 @@ PIECE_MAX: Final = 512 << 10
 
 OPEN: Final = 1
 PARTED: Final = 2
+LONE: Final = 4
 
 
 class Row(Struct, gc=False):
     """What is known of a key, as bytes. `parts` by name; none where it is one record.
 
-    `last_recorded` is when the log took its last fact; `open` says that its trace is not folded.
+    `last_recorded` is when the log took its last fact; `open` says that its trace is not folded;
+    `lone` that `packed` is the offset (8 bytes) and the document of the one fact of its trace.
     """
 
     last_recorded: int = 0
     open: bool = False
     packed: bytes = b""
     parts: dict[bytes, bytes] | None = None
+    lone: bool = False
 
     @property
     def size(self) -> int:
         """Bytes of it in the topic, without keys."""
         return len(self.packed) + sum(map(len, (self.parts or {}).values()))
 
-    def state(self, key: Key) -> KeyState:
-        """The state itself."""
+    def state(self, key: Key, medians: MedianTable) -> KeyState:
+        """The state itself; `medians` must hold what was recorded before the row's last fact."""
+        if self.lone:
+            state, at, document = new_state(key), self.packed[:8], self.packed[8:]
+            # Whoever published a close, its state is the same.
+            fact = Fact(
+                int.from_bytes(at, "big"),
+                self.last_recorded,
+                OWNER,
+                decode_admitted(document),
+                document,
+            )
+            correlate(state, fact, medians)
+            return state
         if self.parts is None:
             return unpack_state(key, self.packed)
         bare, names = _HEAD.decode(self.packed)
@@ -70,6 +91,13 @@ class Row(Struct, gc=False):
 
 _HEAD = msgspec.msgpack.Decoder(tuple[bytes, list[tuple[str, int]]])
 """The row of a state in parts: what is not in them, and each part's name and number of pieces."""
+
+
+def lone_row(fact: Fact) -> Row | None:
+    """The row of a trace of which one close is all that is known; None if the close is large."""
+    if len(fact.document) > WHOLE_MAX:
+        return None
+    return Row(fact.recorded, packed=fact.position.to_bytes(8, "big") + fact.document, lone=True)
 
 
 def row_of(state: KeyState, last_recorded: int, *, open: bool) -> Row:  # noqa: A002 - the field
@@ -103,11 +131,12 @@ def records_of(key: Key, row: Row | None, before: Row | None) -> dict[bytes, byt
     if row is None:
         made[name] = None
     else:
-        flags = (OPEN if row.open else 0) | (PARTED if row.parts is not None else 0)
-        made[name] = row.last_recorded.to_bytes(8, "big") + bytes([flags]) + row.packed
+        flags = row.open * OPEN | (row.parts is not None) * PARTED | row.lone * LONE
+        made[name] = b"%b%c%b" % (row.last_recorded.to_bytes(8, "big"), flags, row.packed)
     has = {} if row is None or row.parts is None else row.parts
-    made |= {_part_key(name, part): b for part, b in has.items() if had.get(part) != b}
-    made |= {_part_key(name, part): None for part in had if part not in has}
+    if has or had:
+        made |= {_part_key(name, part): b for part, b in has.items() if had.get(part) != b}
+        made |= {_part_key(name, part): None for part in had if part not in has}
     return made
 
 
@@ -134,7 +163,11 @@ class Rows:
         if value is not None:
             parts = self._parts.setdefault(key, {}) if value[8] & PARTED else None
             self.rows[found] = Row(
-                int.from_bytes(value[:8], "big"), bool(value[8] & OPEN), value[9:], parts
+                int.from_bytes(value[:8], "big"),
+                bool(value[8] & OPEN),
+                value[9:],
+                parts,
+                bool(value[8] & LONE),
             )
 
     def _take_part(self, name: bytes, part: bytes, value: bytes | None) -> None:

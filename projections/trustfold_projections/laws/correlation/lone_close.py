@@ -11,18 +11,23 @@ from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.amounts import PPM
 from trustfold_schemas.events import TraceClosed, TraceClosedEvent
 from trustfold_schemas.facts import Fact
+from trustfold_schemas.instants import DAY
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.subject import Subject, global_subject
 
 
-def lone_close(fact: Fact, medians: MedianTable) -> tuple[Entry, ...] | None:
+def lone_close(
+    fact: Fact, medians: MedianTable, memory: int | None = None
+) -> tuple[Entry, ...] | None:
     """The entries of a close that is the first fact of its trace, the global subject's last.
 
     None where only the whole law can tell: other events, violations, counted steps, a time in the
-    future. `medians` must hold what was recorded before the fact.
+    future or too old. `medians` and `memory` as for `correlate_trace`.
     """
     event = fact.event
     if not isinstance(event, TraceClosedEvent) or event.time > fact.recorded + FUTURE_MAX:
+        return None
+    if memory is not None and event.time < fact.recorded - (memory - DAY):
         return None
     data = event.data
     if data.violations or data.step_count is not None:
