@@ -9,7 +9,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 STORE := .run/first_month.db
 UPGRADE ?=
-BROKER := .venv/bin/python compose/kafka/broker.py
+BROKER := .venv/bin/python -m compose.kafka
 BROKER_PORT ?= 9092
 
 .DEFAULT_GOAL := help
@@ -56,7 +56,7 @@ bench: .venv/dev.stamp  ## store, policy, archive and backtest, beside the seed'
 bench-kafka: .venv/dev.stamp  ## the pipeline beside a plain Faust agent and Quix Streams
 	$(BIN)/python -m pytest -s -o python_files='bench_*.py' tests/benchmarks/bench_kafka.py $(ARGS)
 
-# Data and jars are kept in .broker. The script needs Java 17 and, the first time, Maven.
+# Data and jars are kept in .broker. It needs Java 17 and, the first time, Maven.
 broker-up: .venv/python.stamp  ## a Kafka broker without Docker (BROKER_PORT: 9092, another, or free)
 	@$(BROKER) up $(if $(filter free,$(BROKER_PORT)),--free-port,--port $(BROKER_PORT))
 

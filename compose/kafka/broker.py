@@ -1,19 +1,15 @@
 """Apache Kafka without Docker: one node on 127.0.0.1, from jars that Maven fetches once.
 
-    python compose/kafka/broker.py up [--port PORT | --free-port] [--data DIR]
-    python compose/kafka/broker.py status|down [--data DIR]
-
-Here: fetching, formatting, starting and ending one broker process; `Broker` is the same for tests,
-which also freeze and kill it. Not here: topics (`trustfold topics`), and the broker in Docker,
-which is ../compose.yaml; what both must have in common is held together by tests/compose.
+Here: fetching, formatting, starting and ending one broker process, for the command (`__main__`)
+and for tests, which also freeze and kill it. Its settings are in `settings`. Not here: topics
+(`trustfold topics`), and the broker in Docker, which is ../compose.yaml; what both must have in
+common is held together by tests/compose.
 
 Standard library only, so that it runs before anything is installed.
 """
 
 from __future__ import annotations
 
-import argparse
-import base64
 import contextlib
 import fcntl
 import hashlib
@@ -25,18 +21,17 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from compose.kafka.settings import HOST, cluster_id, server_properties
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE.parents[1] / ".broker"
 """Ignored by git: jars, and the data of `make broker-up`."""
 
-HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 JAVA_MIN = 17
 HEAP = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
@@ -90,7 +85,7 @@ class Broker:
         A number left behind by a crash may belong to somebody else by now, so the command line
         of the process must name our settings.
         """
-        number = _number_in(self.data / "broker.pid")
+        number = number_in(self.data / "broker.pid")
         if number is None or str(self._properties) not in _command_of(number):
             return None
         return number
@@ -100,7 +95,7 @@ class Broker:
         self.data.mkdir(parents=True, exist_ok=True)
         with _one_at_a_time(self.data):
             if (pid := self.pid) is not None:
-                port = _number_in(self.data / "broker.port")
+                port = number_in(self.data / "broker.port")
                 raise BrokerError(f"it runs already: {HOST}:{port}, pid {pid}, data {self.data}")
             java = find_java()
             controller_port = self._controller_port()
@@ -149,7 +144,7 @@ class Broker:
     def _controller_port(self) -> int:
         """The second port, chosen once: the quorum's log names it, so it may not change."""
         kept = self.data / "controller.port"
-        number = _number_in(kept)
+        number = number_in(kept)
         if number is None:
             number = free_port(but=self.port)
             kept.write_text(f"{number}\n", encoding="ascii")
@@ -217,55 +212,6 @@ class Broker:
         while self.pid == pid and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
         return self.pid != pid
-
-
-# ---- settings --------------------------------------------------------------------------------
-
-
-def server_properties(log: Path, port: int, controller_port: int) -> dict[str, str]:
-    """The settings of one node that is broker and controller, for this machine only."""
-    return {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": f"{HOST}:{controller_port}",
-        "log.dirs": str(log),
-        # With a controlled shutdown a lone node that gets SIGTERM under load reports transactions
-        # as committed whose markers are missing on some partitions (KAFKA-20734).
-        "controlled.shutdown.enable": "false",
-        # Without it a broker that comes back must wait until its old self counts as dead: 9 s,
-        # if nobody says otherwise.
-        "broker.session.timeout.ms": "3000",
-        "broker.heartbeat.interval.ms": "500",
-        # A misspelled topic is an error, not a new topic with the wrong settings.
-        "auto.create.topics.enable": "false",
-        "default.replication.factor": "1",
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
-        # Light enough for a laptop: 50 partitions each, and a cleaner of 128 MiB, otherwise.
-        "offsets.topic.num.partitions": "4",
-        "transaction.state.log.num.partitions": "4",
-        "log.cleaner.dedupe.buffer.size": str(32 << 20),
-        "num.network.threads": "2",
-        "num.io.threads": "4",
-        # A group is complete when its first member is there, and tests lose members on purpose.
-        "group.initial.rebalance.delay.ms": "0",
-        "group.min.session.timeout.ms": "1000",
-    }
-
-
-def cluster_id() -> str:
-    """A fresh id as Kafka writes them: 16 bytes in URL-safe base64, no option-like dash first."""
-    while True:
-        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not made.startswith("-"):
-            return made
 
 
 # ---- what must be there ----------------------------------------------------------------------
@@ -392,7 +338,8 @@ def _command_of(pid: int) -> str:
     return _captured(["ps", "-ww", "-o", "command=", "-p", str(pid)], ANSWER_SECONDS_MAX).stdout
 
 
-def _number_in(path: Path) -> int | None:
+def number_in(path: Path) -> int | None:
+    """The number that a file holds, if it holds one."""
     try:
         return int(path.read_text(encoding="ascii"))
     except (FileNotFoundError, ValueError):
@@ -407,51 +354,3 @@ def _one_at_a_time(data: Path) -> Iterator[None]:
         except OSError:
             raise BrokerError(f"another `up` is at work on the data in {data}") from None
         yield
-
-
-# ---- the command -----------------------------------------------------------------------------
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 fine, 1 it could not be done or nothing runs, 2 wrong use."""
-    parser = argparse.ArgumentParser(prog="broker.py", description="Apache Kafka without Docker.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, told in (
-        ("up", "start the broker and wait until it answers"),
-        ("down", "end the broker with SIGTERM"),
-        ("status", "say where it runs; exit 1 if it does not"),
-    ):
-        command = commands.add_parser(name, help=told, description=told)
-        command.add_argument("--data", type=Path, default=KEPT / "data", metavar="DIR")
-        if name == "up":
-            where = command.add_mutually_exclusive_group()
-            where.add_argument("--port", type=int, default=DEFAULT_PORT)
-            where.add_argument("--free-port", action="store_true")
-    asked = parser.parse_args(arguments)
-    try:
-        print(_done(asked))  # noqa: T201 - what a script prints is its answer
-    except BrokerError as error:
-        print(f"broker: {error}", file=sys.stderr)  # noqa: T201
-        return 1
-    return 0
-
-
-def _done(asked: argparse.Namespace) -> str:
-    broker = Broker(asked.data)
-    if asked.command == "up":
-        broker.port = free_port() if asked.free_port else asked.port
-        broker.start()
-        return f"broker: up on {broker.bootstrap}, pid {broker.pid}, log {broker.log}"
-    if asked.command == "down":
-        broker.stop()
-        return f"broker: down, its data stays in {broker.data}"
-    pid = broker.pid
-    if pid is None:
-        raise BrokerError(f"no broker runs on the data in {broker.data}")
-    broker.port = _number_in(broker.data / "broker.port") or broker.port
-    state = "answers" if answers(broker.port) else "does not answer"
-    return f"broker: {state} on {broker.bootstrap}, pid {pid}, log {broker.log}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, cast
 
+import click
 import msgspec
 from msgspec import Struct
 
@@ -308,14 +309,12 @@ def file_of(made: Json) -> bytes:
     return msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
 
 
-def main(arguments: list[str]) -> None:
-    """Write the document to a file."""
-    if len(arguments) != 1:
-        print("usage: python -m trustfold_streams.asyncapi FILE", file=sys.stderr)  # noqa: T201
-        raise SystemExit(2)
-    with open(arguments[0], "wb") as file:  # noqa: PTH123 - one line
-        file.write(file_of(document()))
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def main(file: Path) -> None:
+    """Write the document to FILE."""
+    file.write_bytes(file_of(document()))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,4 +1,4 @@
-"""The parts of compose/kafka/broker.py that need no broker: settings, refusals, its pid file.
+"""The parts of compose/kafka that need no broker: settings, refusals, its pid file.
 
 A broker that really runs is in tests/broker/test_broker.py.
 """
@@ -16,8 +16,11 @@ from pathlib import Path
 import pytest
 
 from compose.kafka import broker
+from compose.kafka.__main__ import main
 from compose.kafka.broker import Broker, BrokerError
+from compose.kafka.settings import HOST, cluster_id, server_properties
 
+ROOT = Path(__file__).parents[2]
 NEW_JAVA = "echo 'openjdk version \"17.0.15\" 2025-04-15' >&2"
 OLD_JAVA = "echo 'openjdk version \"11.0.2\" 2019-01-15' >&2"
 
@@ -35,7 +38,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def listener() -> Iterator[int]:
     """A port of this machine that somebody listens on."""
-    with socket.create_server((broker.HOST, 0)) as server:
+    with socket.create_server((HOST, 0)) as server:
         yield server.getsockname()[1]
 
 
@@ -48,7 +51,7 @@ def program(folder: Path, name: str, script: str) -> None:
 
 def refusal(*arguments: str, capture: pytest.CaptureFixture[str]) -> str:
     """What the command prints when it refuses."""
-    assert broker.main(arguments) == 1
+    assert main(arguments) == 1
     out, err = capture.readouterr()
     assert out == ""
     assert err.startswith("broker: ")
@@ -60,7 +63,7 @@ def refusal(*arguments: str, capture: pytest.CaptureFixture[str]) -> str:
 
 def test_the_broker_is_for_this_machine_only() -> None:
     """Every address that it listens on or advertises is 127.0.0.1."""
-    made = broker.server_properties(Path("/data/log"), 9092, 9093)
+    made = server_properties(Path("/data/log"), 9092, 9093)
     for key in ("listeners", "advertised.listeners", "controller.quorum.bootstrap.servers"):
         for address in made[key].split(","):
             assert address.rpartition("/")[2].startswith("127.0.0.1:"), address
@@ -70,7 +73,7 @@ def test_the_broker_is_for_this_machine_only() -> None:
 def test_a_cluster_id_is_16_bytes_that_no_option_parser_mistakes() -> None:
     """Ids are what Kafka reads: 22 characters of URL-safe base64 that begin with no dash."""
     for _ in range(500):
-        made = broker.cluster_id()
+        made = cluster_id()
         assert len(base64.urlsafe_b64decode(made + "==")) == 16
         assert not made.startswith("-")
 
@@ -182,7 +185,7 @@ def test_nothing_runs(command: str, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_wrong_use_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     """A port and a free one at once is wrong use."""
     with pytest.raises(SystemExit, match="2"):
-        broker.main(["up", "--port", "9092", "--free-port"])
+        main(["up", "--port", "9092", "--free-port"])
     assert "usage:" in capsys.readouterr().err
 
 
@@ -216,7 +219,7 @@ def test_a_second_up_says_that_it_runs_already(
         (tmp_path / "broker.port").write_text(f"{port}\n", encoding="ascii")
         told = refusal("up", "--data", str(tmp_path), capture=capsys)
         assert f"it runs already: 127.0.0.1:{port}, pid {running.pid}" in told
-        assert broker.main(["status", "--data", str(tmp_path)]) == 0
+        assert main(["status", "--data", str(tmp_path)]) == 0
         assert f"does not answer on 127.0.0.1:{port}" in capsys.readouterr().out
         Broker(tmp_path).stop()
         assert running.wait(timeout=60) < 0
@@ -234,13 +237,12 @@ def test_an_open_port_alone_is_no_answer(listener: int, monkeypatch: pytest.Monk
     assert not broker.answers(listener)
 
 
-def test_the_script_needs_nothing_but_python() -> None:
+def test_the_command_needs_nothing_but_python() -> None:
     """It runs with the standard library alone, before anything is installed."""
-    script = Path(broker.__file__)
-    environment = {"PATH": os.defpath}
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(script), "--help"],
-        env=environment,
+        [sys.executable, "-E", "-s", "-S", "-m", "compose.kafka", "--help"],
+        cwd=ROOT,
+        env={"PATH": os.defpath},
         capture_output=True,
         text=True,
         check=False,

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types, and what it reads is Any anyway
 
-from compose.kafka.broker import server_properties
+from compose.kafka.settings import server_properties
 
 COMPOSE = Path(__file__).resolve().parents[2] / "compose"
 REQUIREMENTS = COMPOSE.parent / "requirements"
