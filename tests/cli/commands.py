@@ -19,6 +19,15 @@ TRUSTFOLD = str(Path(sys.executable).with_name("trustfold"))
 LONG_ENOUGH = 120.0
 """Seconds after which a command that does not end is a failure."""
 
+_WITH_CTRL_C = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by a shell's background jobs
+from trustfold_streams.cli import main
+main()
+"""
+LIKE_A_TERMINAL = [sys.executable, "-c", _WITH_CTRL_C]
+"""The command in a process that SIGINT reaches, whoever started the tests."""
+
 
 class Ended(NamedTuple):
     """How a command ended and what it printed."""

@@ -7,13 +7,12 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from functools import partial
 
 import pytest
 
-from tests.cli.commands import LONG_ENOUGH, TRUSTFOLD, Shell
+from tests.cli.commands import LIKE_A_TERMINAL, LONG_ENOUGH, TRUSTFOLD, Shell
 from tests.embedded.documents import closed, step
 from tests.embedded.feeding import query
 from trustfold_schemas.subject import Subject
@@ -23,18 +22,11 @@ BATCH = 100
 ON_THE_WAY = 1 << 17
 """More bytes than a pipe and a reader's buffer hold between a writer and the store."""
 
-LIKE_A_TERMINAL = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by a shell's background jobs
-from trustfold_streams.cli import main
-main()
-"""
-
 
 def test_ctrl_c_keeps_what_was_committed(shell: Shell) -> None:
     """An ingest that is interrupted ends with 130, says so, and whole batches are kept."""
     lines = [closed(f"t{number}") + b"\n" for number in range(20 * BATCH)]
-    command = [sys.executable, "-c", LIKE_A_TERMINAL, "ingest", "-", "--json", f"--batch={BATCH}"]
+    command = [*LIKE_A_TERMINAL, "ingest", "-", "--json", f"--batch={BATCH}"]
     with subprocess.Popen(
         command,
         cwd=shell.folder,

@@ -49,28 +49,30 @@ def sql(settings: Settings, query: str | None, as_csv: bool, as_json: bool) -> i
     with settings.open_archive() as store:
         connection = store.attach_views()
         if query is not None:
-            _run(connection, query, form)
+            _answer(connection, query, form)
         elif sys.stdin.isatty():
             say(f"{store.archive.folder}, settled {format_instant(store.archive.settled)}")
             say(HELP)
             _prompt(connection, form)
         else:
             for one in _queries(sys.stdin):
-                _run(connection, one, form)
+                _answer(connection, one, form)
     return 0
 
 
 def _prompt(connection: duckdb.DuckDBPyConnection, form: str) -> None:
     importlib.import_module("readline")  # gives `input` its history
 
-    for one in _queries(_typed()):
+    while True:
         try:
-            if one.startswith("."):
-                _command(one)
-            else:
-                _run(connection, one, form)
-        except CallerError as error:
-            complain(error)
+            for one in _queries(_typed()):
+                try:
+                    _answer(connection, one, form)
+                except CallerError as error:
+                    complain(error)
+            return
+        except KeyboardInterrupt:
+            say("")  # what was typed or asked is dropped, the prompt stays
 
 
 def _typed() -> Iterator[str]:
@@ -103,38 +105,54 @@ def _queries(lines: Iterable[str]) -> Iterator[str]:
         yield held.strip()
 
 
+def _answer(connection: duckdb.DuckDBPyConnection, typed: str, form: str) -> None:
+    """Answer a query, or a command of the prompt. Raises QueryError, KeyboardInterrupt."""
+    import duckdb
+
+    try:
+        if typed.startswith("."):
+            _command(typed)
+        else:
+            _run(connection, typed, form)
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from None
+    except RuntimeError as error:  # what Ctrl-C in a query comes to
+        raise KeyboardInterrupt from error
+
+
 def _command(typed: str) -> None:
     from trustfold_projections.analysis.views.catalogue import catalogue
 
     name, _, wanted = typed.partition(" ")
     if name != ".views":
         raise QueryError(HELP)
-    for view in catalogue():
-        if not wanted:
-            say(f"{view.call:<28}{view.about}")
-        elif view.name == wanted.strip():
-            for column, about in view.columns:
-                say(f"{column:<28}{about}")
+    views = [view for view in catalogue() if wanted.strip() in ("", view.name)]
+    if not views:
+        raise QueryError(f"no view is named `{wanted.strip()}`; `.views` lists them")
+    told = views[0].columns if wanted else [(view.call, view.about) for view in views]
+    width = max(len(name) for name, _ in told)
+    for name, about in told:
+        say(f"{name:<{width}}  {about}")
 
 
 def _run(connection: duckdb.DuckDBPyConnection, query: str, form: str) -> None:
-    import duckdb
-
-    try:
-        asked = connection.execute(query)
-        names = [column[0] for column in asked.description]
-        rows = _fetched(asked)
-        if form == "json":
-            for row in rows:
-                print_json({n: _json(v) for n, v in zip(names, row, strict=True)})
-        elif form == "csv":
-            out = csv.writer(sys.stdout, lineterminator="\n")
-            out.writerow(names)
-            out.writerows([_text(value) for value in row] for row in rows)
-        else:
-            _print_table(names, rows)
-    except duckdb.Error as error:
-        raise QueryError(str(error)) from None
+    # Nothing at all, or a comment, is no query: then there is no answer either.
+    asked = cast("duckdb.DuckDBPyConnection | None", connection.execute(query))
+    if asked is None:
+        return
+    names = [column[0] for column in asked.description]
+    rows = _fetched(asked)
+    if form == "json":
+        if len(set(names)) < len(names):
+            raise QueryError(f"two columns of {', '.join(names)} have one name: JSON needs two")
+        for row in rows:
+            print_json({n: _json(v) for n, v in zip(names, row, strict=True)})
+    elif form == "csv":
+        out = csv.writer(sys.stdout, lineterminator="\n")
+        out.writerow(names)
+        out.writerows([_text(value) for value in row] for row in rows)
+    else:
+        _print_table(names, rows)
 
 
 def _fetched(asked: duckdb.DuckDBPyConnection) -> Iterator[Sequence[Any]]:
