@@ -18,6 +18,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST = int((datetime(2020, 1, 1, tzinfo=UTC) - EPOCH) / timedelta(microseconds=1))
 """2020-01-01, before which no event is accepted: the zero of the time weights (SPEC 4)."""
 
+_FIRST = datetime.min.replace(tzinfo=UTC) - EPOCH
+_LAST = datetime.max.replace(tzinfo=UTC) - EPOCH
 _RFC_3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
@@ -43,11 +45,13 @@ def parse_instant(text: str) -> Instant:
     micros = f"{fraction[:6]:0<6}" if fraction else "000000"
     offset = "+00:00" if zone in "Zz" else zone
     try:
-        moment = datetime.fromisoformat(f"{day}T{clock}.{micros}{offset}")
-        # Its zone may push a moment of year 1 or 9999 out of the years that can be written again.
-        return Instant((moment.astimezone(UTC) - EPOCH) // timedelta(microseconds=1))
-    except (ValueError, OverflowError):
-        raise ValueError(f"Expected a moment of the calendar, got `{shorten(text)}`") from None
+        since = datetime.fromisoformat(f"{day}T{clock}.{micros}{offset}") - EPOCH
+    except ValueError:
+        since = timedelta.max
+    # Its zone may push a moment of year 1 or 9999 out of the years that can be written again.
+    if not _FIRST <= since <= _LAST:
+        raise ValueError(f"Expected a moment of the calendar, got `{shorten(text)}`")
+    return Instant((since.days * 86_400 + since.seconds) * SECOND + since.microseconds)
 
 
 def format_instant(moment: int) -> str:

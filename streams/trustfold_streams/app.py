@@ -39,6 +39,7 @@ from trustfold_streams.kafka.errors import BrokerSlowError
 from trustfold_streams.kafka.health import SILENT_SECONDS, STILL_SECONDS, Observer, Still
 from trustfold_streams.kafka.logs import set_up_logs
 from trustfold_streams.kafka.metrics import DEFAULT_PORT, MetricsServer
+from trustfold_streams.kafka.process import collect_rarely, new_event_loop
 from trustfold_streams.kafka.settings import KafkaSettings, load
 from trustfold_streams.kafka.task import Hook, no_hook
 from trustfold_streams.kafka.worker import EXIT_RESTART, Worker, end_process
@@ -255,7 +256,8 @@ def credentials(settings: KafkaSettings) -> Any:
 
 def run_app(app: TrustfoldApp) -> int:
     """Run a worker in this process until a signal stops it; the exit code."""
-    loop = _new_event_loop()
+    collect_rarely()
+    loop = new_event_loop()
     asyncio.set_event_loop(loop)
     process = faust.Worker(app, loop=loop, quiet=True, override_logging=False)
     process.spinner = None
@@ -267,14 +269,6 @@ def run_app(app: TrustfoldApp) -> int:
     except Exception as error:  # noqa: BLE001 - whatever it was, a new process is the answer
         log.critical("%s: %s", type(error).__name__, error)
         return EXIT_RESTART
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 def _leave(code: int) -> None:
@@ -291,6 +285,7 @@ def __getattr__(name: str) -> TrustfoldApp:
     if name != "app":
         raise AttributeError(name)
     if not _built:
+        collect_rarely()
         port = os.environ.get(METRICS_VARIABLE)
         _built.append(build_app(load(), Options(metrics_port=None if port is None else int(port))))
     return _built[0]

@@ -14,8 +14,9 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from compose.kafka.broker import Broker, free_port
 from tests.benchmarks.loads import START, closes, versions
@@ -25,6 +26,7 @@ from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
 from trustfold_streams.kafka.clients import new_producer, send
 from trustfold_streams.kafka.fold import FoldStage
+from trustfold_streams.kafka.process import collect_rarely, new_event_loop
 from trustfold_streams.kafka.publisher import Publisher
 from trustfold_streams.kafka.records import Output, partition_of
 from trustfold_streams.kafka.score_records import Position, pack_score
@@ -45,13 +47,14 @@ GIVE_UP_SECONDS = 900
 
 def test_bench_kafka() -> None:
     """Prints rates and ratios from one run on one broker; asserts no time."""
+    collect_rarely()  # as a worker does
     logging.disable(logging.ERROR)  # a new topic's first seconds are noisy
     print(f"\n{versions()}; one broker, {PARTITIONS} partitions, {EVENTS:,} events of 5 steps")
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(Path(folder) / "broker", free_port())
         broker.start()
         try:
-            ours = asyncio.run(_pipeline(broker.bootstrap))
+            ours = _run(_pipeline(broker.bootstrap))
             print(f"{'this pipeline':<18}{EVENTS / ours:>9,.0f} events/s, one worker")
             theirs = _child(broker.bootstrap, folder, "faust")
             if theirs is not None:
@@ -59,10 +62,16 @@ def test_bench_kafka() -> None:
             quix = _child(broker.bootstrap, folder, "quix")
             if quix is not None:
                 _print("Quix Streams", quix, ours)
-            asyncio.run(_latency(broker.bootstrap))
-            asyncio.run(_restore(broker.bootstrap))
+            _run(_latency(broker.bootstrap))
+            _run(_restore(broker.bootstrap))
         finally:
             broker.stop()
+
+
+def _run(work: Coroutine[Any, Any, Item]) -> Item:
+    """Run on the event loop of a worker."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(work)
 
 
 def _print(name: str, theirs: float, ours: float) -> None:
@@ -121,7 +130,7 @@ def _child(bootstrap: str, folder: str, what: str) -> float | None:
         )
         return None
     settings = _settings(bootstrap)
-    asyncio.run(_publish(settings))
+    _run(_publish(settings))
     paths = [ROOT, ROOT / "schemas", ROOT / "projections", ROOT / "streams"]
     environment = {
         **os.environ,

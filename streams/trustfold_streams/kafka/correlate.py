@@ -6,6 +6,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -27,6 +28,7 @@ from trustfold_schemas.errors import EventRefused
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.packed import envelopes, pack_entry
+from trustfold_schemas.subject import Subject
 from trustfold_streams.kafka.records import (
     CONTENT_TYPE,
     Letter,
@@ -44,6 +46,11 @@ NEAR = 500
 """Offsets between two facts that are looked up in one go."""
 FORGOTTEN_MAX = 1_000
 """Keys that are dropped a batch: after a long silence there may be very many."""
+
+
+@lru_cache(maxsize=65_536)
+def _partition_of(subject: Subject, partitions: int) -> int:
+    return partition_of(subject.key, partitions)
 
 
 class _Held(Struct, gc=False):
@@ -205,7 +212,7 @@ class CorrelateTask:
 
     def _emit(self, offset: int, made: Sequence[Entry], entries: dict[int, list[bytes]]) -> None:
         for number, entry in enumerate(made):
-            partition = partition_of(entry.subject.key, self.stage.partitions)
+            partition = _partition_of(entry.subject, self.stage.partitions)
             entries.setdefault(partition, []).append(
                 pack_entry(self.partition, offset, number, entry)
             )

@@ -20,6 +20,7 @@ HIGH_WATER = b"\0hwm"
 """Per partition of facts the last (offset, number) folded: a second line of defence against an
 entry that arrives twice."""
 
+_NOTHING = (-1, -1)
 _HIGH_WATER = msgspec.json.Decoder(dict[str, tuple[int, int]])
 
 
@@ -60,46 +61,50 @@ class FoldTask:
         else:
             self._packed[key] = value
 
-    async def _state(self, subject: Subject, end: int) -> State:
-        """A subject's state; a corrupt one is refolded from the ledger before `end`."""
-        state = self._states.get(subject)
-        if state is None:
-            packed = self._packed.pop(subject.key, None)
-            if packed is None:
-                state = State(subject=subject)
-            else:
-                try:
-                    state = unpack_score(packed)[0]
-                except TrustCorruptionError:
-                    state = law.refold(subject, await self._entries(subject, end))
-            self._states[subject] = state
+    async def _load_state(self, subject: Subject, end: int) -> State:
+        """Unpack a subject's state; a corrupt one is refolded from the ledger before `end`."""
+        packed = self._packed.pop(subject.key, None)
+        if packed is None:
+            state = State(subject=subject)
+        else:
+            try:
+                state = unpack_score(packed)[0]
+            except TrustCorruptionError:
+                state = law.refold(subject, await self._entries(subject, end))
+        self._states[subject] = state
         return state
 
     async def process(self, records: Sequence[Record]) -> Batch:
         """Fold envelopes in order; one record a touched subject."""
-        touched: dict[Subject, Position] = {}
-        refold: dict[Subject, Position] = {}
-        first = records[0].offset
+        touched: dict[Subject, tuple[int, int]] = {}
+        undone: set[Subject] = set()
+        first, held = records[0].offset, self._states
         for record in records:
+            partition, source, folded = -1, "", _NOTHING
             for number, located in enumerate(unpack_envelope(record.value or b"")):
-                source = str(located.partition)
+                if located.partition != partition:
+                    partition, source = located.partition, str(located.partition)
+                    folded = self._high_water.get(source, _NOTHING)
                 at = (located.offset, located.number)
-                if at <= self._high_water.get(source, (-1, -1)):
+                if at <= folded:
                     self.folded_twice += 1
                     continue
-                self._high_water[source] = at
+                self._high_water[source] = folded = at
                 entry = located.entry
-                self.recorded = max(self.recorded, entry.recorded)
-                state = await self._state(entry.subject, first)
-                position = Position(record.offset, number)
-                touched[entry.subject] = position
+                subject = entry.subject
+                if entry.recorded > self.recorded:
+                    self.recorded = entry.recorded
+                state = held.get(subject)
+                if state is None:
+                    state = await self._load_state(subject, first)
+                touched[subject] = (record.offset, number)
                 if not law.fold(state, entry):
-                    refold[entry.subject] = position
-        if refold:
-            await self._refold(set(refold), records[-1].offset + 1)
+                    undone.add(subject)
+        if undone:
+            await self._refold(undone, records[-1].offset + 1)
         states: dict[bytes, bytes | None] = {
-            subject.key: pack_score(self._states[subject], position)
-            for subject, position in touched.items()
+            subject.key: pack_score(held[subject], Position(*place))
+            for subject, place in touched.items()
         }
         states[HIGH_WATER] = msgspec.json.encode(self._high_water)
         return Batch(states, [])
@@ -124,7 +129,7 @@ class FoldTask:
         async for record in self.lookup(self.stage.inputs[0], self.partition, 0, end):
             for located in unpack_envelope(record.value or b""):
                 at = (located.offset, located.number)
-                if at > seen.get(located.partition, (-1, -1)):
+                if at > seen.get(located.partition, _NOTHING):
                     seen[located.partition] = at
                     yield located.entry
 
