@@ -148,7 +148,7 @@ class Part(Struct, frozen=True, gc=False):
     term: float
 
 
-class Verdict(Struct, frozen=True, kw_only=True, gc=False):
+class Verdict(Struct, frozen=True, gc=False):
     """The answer to one action at the moment `at`, with all that it rested on.
 
     `would_be` is what it would be in the mode `enforce` without a spot check. `reversibility` is

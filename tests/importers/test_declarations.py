@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import to_builtins
 
-from trustfold_projections.laws.policy import Policy
-from trustfold_projections.laws.policy.registry import Declaration, SaidBy
+from trustfold_projections.laws.policy import Declaration, Policy, SaidBy
 from trustfold_schemas.actions import Author
 from trustfold_schemas.decoding import decode_event
 from trustfold_schemas.policy_events import EffectDeclaredEvent

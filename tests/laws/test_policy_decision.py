@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tests.laws.policies import ASKED, NOTES, NOW, Rules, enforcing, perfect
 from trustfold_projections.laws.policy import decide
-from trustfold_projections.laws.policy.thresholds import exact_score, reaches_score
-from trustfold_projections.laws.time_weights import HALF_LIFE, ZERO
+from trustfold_projections.laws.policy.thresholds import reaches_score
+from trustfold_projections.laws.time_weights import HALF_LIFE, ZERO, g
 from trustfold_schemas.amounts import PPM
 from trustfold_schemas.decisions import Action, ReasonCode, Verdict
 from trustfold_schemas.events import Reversibility
@@ -365,6 +365,20 @@ def test_a_verdict_carries_its_grounds() -> None:
     assert verdict.declared_by == "fs_write:~/notes/*"
     assert verdict.threshold is not None
     assert (verdict.threshold.min_samples, verdict.threshold.version) == (10, 0)
+
+
+def exact_score(state: State, now: int) -> Fraction:
+    """The score as SPEC 4 writes it, in fractions."""
+    empty = (Fraction(0), Fraction(1, 2), Fraction(1, 2), Fraction(1, 2), Fraction(0))
+    a, b, c, d, e = (
+        Fraction(num, den * PPM) if den else without
+        for num, den, without in zip(state.num, state.den, empty, strict=True)
+    )
+    shares = (Fraction(n, 100) for n in (30, 25, 20, 15, 10))
+    raw = sum(share * v for share, v in zip(shares, (a, b, c, d, 1 - e), strict=True))
+    if state.last_updated is None:
+        return Fraction(0)
+    return raw * min(Fraction(1), Fraction(g(state.last_updated), g(now)))
 
 
 amounts = st.tuples(*[st.integers(0, 3 * PPM)] * 5)

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final, Self
 
 from trustfold_projections.laws.policy import Policy, decide
+from trustfold_projections.laws.policy.standing import pack_standing, unpack_standing
 from trustfold_schemas.decisions import Action, Verdict
 from trustfold_schemas.errors import TrustCorruptionError
 from trustfold_schemas.events import Reversibility
 from trustfold_schemas.instants import SECOND, format_instant
-from trustfold_schemas.packed_states import pack_state, unpack_state
-from trustfold_schemas.scores import Corrupt, State, content_digest
+from trustfold_schemas.scores import Corrupt
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.embedded import reader, rows
@@ -31,6 +31,7 @@ log = logging.getLogger("trustfold.embedded")
 
 STALE_SECONDS: Final = 60
 """A table that was not caught up within this time promotes nothing."""
+_STALE_AFTER = STALE_SECONDS * SECOND
 
 _QUERY = (
     f"SELECT scope, tool, effect, {SCORE_COLUMNS} FROM subjects LEFT JOIN scores USING (subject_id)"
@@ -38,7 +39,7 @@ _QUERY = (
 
 
 class PolicyTable:
-    """A table of packed states that answers peeks; one thread may refresh it, any may ask.
+    """A table of packed standings that answers peeks; one thread may refresh it, any may ask.
 
     Make it with `open`, which loads everything; `refresh` reads only what has changed.
     """
@@ -122,7 +123,7 @@ class PolicyTable:
                 self._corrupt[key] = Corrupt(subject, str(error))
                 self._packed.pop(key, None)
             else:
-                self._packed[key] = pack_state(state, bytes.fromhex(content_digest(state)))
+                self._packed[key] = pack_standing(state)
                 self._corrupt.pop(key, None)
         return changed
 
@@ -135,25 +136,20 @@ class PolicyTable:
 
     def peek(self, subject: Subject, reversibility: Reversibility | None) -> Verdict:
         """What `decide` would answer, from memory; nothing is promoted where it is stale."""
-        now = self._clock.now()
-        stale = None
-        if now - self.fresh_as_of > STALE_SECONDS * SECOND:
+        now, stale = self._clock.now(), None
+        if now - self.fresh_as_of > _STALE_AFTER:
             stale = (
                 f"a table that was caught up within {STALE_SECONDS} seconds, this one was as of "
                 f"{format_instant(self.fresh_as_of)}"
             )
+        if now < self._last_recorded:
+            now = self._last_recorded
         key = subject.key
         packed = self._packed.get(key)
-        state: State | Corrupt | None
-        if packed is not None:
-            state, digest = unpack_state(packed, subject)
-        else:
-            state, digest = self._corrupt.get(key), None
         return decide(
-            state,
+            self._corrupt.get(key) if packed is None else unpack_standing(packed),
             self._policy,
             Action(subject, reversibility, "peek", "peek"),
-            max(now, self._last_recorded),
+            now,
             stale=stale,
-            digest=digest,
         )

@@ -7,16 +7,14 @@ from trustfold_projections.laws.policy.decision import decide
 from trustfold_projections.laws.policy.globs import GlobIndex, matches, rank
 from trustfold_projections.laws.policy.lookup import TrustThresholdRegistry
 from trustfold_projections.laws.policy.registry import (
-    Declaration,
     Mode,
     Policy,
     PolicyLog,
-    Revocation,
-    Ruling,
-    SaidBy,
     SetThreshold,
     policy_of,
 )
+from trustfold_projections.laws.policy.revocations import Revocation
+from trustfold_projections.laws.policy.rulings import Declaration, Ruling, SaidBy
 from trustfold_projections.laws.policy.thresholds import DEFAULTS, shortfalls, stricter, strictest
 
 __all__ = [

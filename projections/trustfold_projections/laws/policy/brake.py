@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from msgspec import Struct
 
-from trustfold_schemas.instants import DAY, MINUTE, format_instant
+from trustfold_schemas.instants import DAY, EPOCH, MINUTE
 
 BRAKE_LASTS = DAY
 
@@ -37,7 +39,8 @@ def brake_of(last_bad_at: int | None, last_grant_at: int | None, now: int) -> Br
 
 def clock_time(moment: int, now: int) -> str:
     """A moment to the minute, rounded up, UTC; with its day unless that is today's."""
-    text = format_instant(-(-moment // MINUTE) * MINUTE)
-    day, time = text[:10], text[11:16]
-    today = format_instant(now)[:10]
-    return f"{time} UTC" if day == today else f"{day} {time} UTC"
+    day, minute = divmod(-(-moment // MINUTE), DAY // MINUTE)
+    time = f"{minute // 60:02}:{minute % 60:02} UTC"
+    if day == now // DAY:
+        return time
+    return f"{EPOCH.date() + timedelta(days=day)} {time}"

@@ -6,10 +6,14 @@ then the first by code points: so a glob that opens with `*` never shadows one t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Final, Generic, TypeVar
 
 STAR = "*"
+
+REMEMBERED_MAX: Final = 4096
+"""So many texts an index remembers the answer for; all others it looks up each time."""
 
 T = TypeVar("T")
 
@@ -49,29 +53,46 @@ class GlobIndex(Generic[T]):
     """Things by their globs, found in the order of `rank` without trying every one."""
 
     def __init__(self, things: Iterable[tuple[str, T]]) -> None:
-        by_prefix: dict[str, list[tuple[str | None, T]]] = {}
+        by_prefix: dict[str, list[tuple[str | None, str, T]]] = {}
         for glob, thing in sorted(things, key=lambda pair: rank(pair[0])):
             prefix = literal_prefix(glob)
             # One that is a prefix and a star matches whatever begins so: nothing is left to try.
-            rest = None if glob == prefix + STAR else glob
-            by_prefix.setdefault(prefix, []).append((rest, thing))
-        self._by_prefix = by_prefix
-        self._lengths = sorted({len(prefix) for prefix in by_prefix}, reverse=True)
+            # Of any other, most texts lack its longest piece, which is soon seen.
+            pieces = glob[len(prefix) :].split(STAR)
+            piece = None if glob == prefix + STAR else max(pieces, key=len)
+            by_prefix.setdefault(prefix, []).append((piece, glob, thing))
+        self._prefixes = sorted(by_prefix)
+        self._candidates = [by_prefix[prefix] for prefix in self._prefixes]
+        # For each prefix the longest other one that it begins with, as its place; -1 if none.
+        self._shorter: list[int] = []
+        for place, prefix in enumerate(self._prefixes):
+            shorter = place - 1
+            while shorter >= 0 and not prefix.startswith(self._prefixes[shorter]):
+                shorter = self._shorter[shorter]
+            self._shorter.append(shorter)
+        self._remembered: dict[str, tuple[T, ...]] = {}
 
-    def matching(self, text: str) -> Iterator[T]:
+    def matching(self, text: str) -> tuple[T, ...]:
         """Everything whose glob matches, the one that rules first."""
-        for length in self._lengths:
-            if length > len(text):
-                continue
-            for glob, thing in self._by_prefix.get(text[:length], ()):
-                if glob is None or matches(glob, text):
-                    yield thing
+        known = self._remembered.get(text)
+        if known is None:
+            known = self._matching(text)
+            # What is full stays as it is: making room would make some questions slow.
+            if len(self._remembered) < REMEMBERED_MAX:
+                self._remembered[text] = known
+        return known
 
-    def best(self, text: str) -> T | None:
-        """The thing whose glob rules, or None."""
-        # As `matching` goes, but without a generator: every first question of an effect comes here.
-        for length in self._lengths:
-            for glob, thing in self._by_prefix.get(text[:length], ()):
-                if length <= len(text) and (glob is None or matches(glob, text)):
-                    return thing
-        return None
+    def _matching(self, text: str) -> tuple[T, ...]:
+        found: list[T] = []
+        # What lies between a text and one of its beginnings, in code-point order, begins so too:
+        # every prefix of the text is the one before it, or one that this begins with.
+        place = bisect_right(self._prefixes, text) - 1
+        while place >= 0:
+            if text.startswith(self._prefixes[place]):
+                found += [
+                    thing
+                    for piece, glob, thing in self._candidates[place]
+                    if piece is None or (piece in text and matches(glob, text))
+                ]
+            place = self._shorter[place]
+        return tuple(found)

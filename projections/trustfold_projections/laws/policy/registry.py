@@ -6,7 +6,7 @@ Versions are compared and swapped here, as correlation does it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -14,9 +14,16 @@ from msgspec import Struct
 from trustfold_projections.laws.correlation import Key, Outcome, correlate, key_of, new_state
 from trustfold_projections.laws.correlation.singles import PolicyState
 from trustfold_projections.laws.medians import MedianTable
-from trustfold_projections.laws.policy.globs import GlobIndex, matches
-from trustfold_projections.laws.policy.thresholds import DEFAULTS, stricter, strictest
-from trustfold_schemas.decisions import BANDS, ModeName, Threshold
+from trustfold_projections.laws.policy.globs import GlobIndex
+from trustfold_projections.laws.policy.revocations import Actors, Revocation
+from trustfold_projections.laws.policy.rulings import (
+    Declaration,
+    OfGlob,
+    Ruling,
+    SaidBy,
+    ruling_of,
+)
+from trustfold_schemas.decisions import ModeName, Threshold
 from trustfold_schemas.errors import ThresholdNotFoundError
 from trustfold_schemas.events import Reversibility
 from trustfold_schemas.facts import Fact
@@ -39,47 +46,11 @@ SPOT_CHECK_ONE_IN: Final = 20
 RULINGS_MAX = 10_000
 
 
-class SaidBy(Struct, frozen=True, gc=False):
-    """Who set something, why, and when it was recorded."""
-
-    by: str
-    why: str
-    recorded: int
-
-
 class SetThreshold(Struct, frozen=True, gc=False):
     """A threshold in force, set for a glob and a band."""
 
     threshold: Threshold
     said: SaidBy
-
-
-class Declaration(Struct, frozen=True, gc=False):
-    """A declaration in force: how far effects that match a glob can be taken back."""
-
-    effect: str
-    reversibility: Reversibility
-    version: int
-    said: SaidBy
-
-
-class Revocation(Struct, frozen=True, gc=False):
-    """A revocation in force: the globs of subjects that are never promoted."""
-
-    revocation_id: str
-    source: str
-    scope: str
-    tool: str
-    effect: str
-    said: SaidBy
-
-    def names(self, subject: Subject) -> bool:
-        """Whether a subject is revoked by it."""
-        return (
-            matches(self.effect, subject.effect)
-            and matches(self.tool, subject.tool)
-            and matches(self.scope, subject.scope)
-        )
 
 
 class Mode(Struct, frozen=True, gc=False):
@@ -89,20 +60,6 @@ class Mode(Struct, frozen=True, gc=False):
     spot_check_one_in: int = SPOT_CHECK_ONE_IN
     version: int = 0
     said: SaidBy | None = None
-
-
-class Ruling(Struct, frozen=True, gc=False):
-    """What the policy has to say of one effect, whoever does it, by the caller's own word.
-
-    `in_force` is the stricter of the registry's reversibility and the word, and `threshold` what
-    must be met then; both None where no declaration matches. `capped_by` are the thresholds that
-    forbid promotion in any band.
-    """
-
-    declaration: Declaration | None
-    capped_by: tuple[Threshold, ...]
-    in_force: Mapping[Reversibility, Reversibility]
-    threshold: Mapping[Reversibility, Threshold]
 
 
 class Policy:
@@ -127,57 +84,28 @@ class Policy:
         self.declarations = dict(declarations or {})
         self.revocations = tuple(revocations)
         self.mode = mode or Mode()
+        self._actors = Actors(self.revocations)
+        of_globs: dict[str, OfGlob] = {}
+        for glob, declaration in self.declarations.items():
+            of_globs.setdefault(glob, OfGlob()).declaration = declaration
+        for (glob, _), one in self.thresholds.items():
+            of_globs.setdefault(glob, OfGlob()).thresholds.append(one.threshold)
+        for number, revocation in enumerate(self.revocations):
+            of_globs.setdefault(revocation.effect, OfGlob()).revocations.append(number)
         # By number: what is remembered of a ruling is then found without hashing texts.
-        self._all_declared = list(self.declarations.values())
-        self._all_set = [one.threshold for one in self.thresholds.values()]
-        self._declared = GlobIndex((one.effect, i) for i, one in enumerate(self._all_declared))
-        self._set = GlobIndex((effect, i) for i, (effect, _) in enumerate(self.thresholds))
+        self._of_globs = list(of_globs.values())
+        self._index = GlobIndex((glob, i) for i, glob in enumerate(of_globs))
         self._rulings: dict[tuple[int, ...], Ruling] = {}
-        self._of_effects: dict[str, Ruling] = {}
 
     def ruling(self, effect: str) -> Ruling:
-        """What rules an effect; remembered, since a policy never changes."""
-        known = self._of_effects.get(effect)
+        """What rules an effect; one ruling serves all effects that the same globs match."""
+        matching = self._index.matching(effect)
+        known = self._rulings.get(matching)
         if known is None:
-            if len(self._of_effects) >= RULINGS_MAX:
-                self._of_effects.clear()
-            known = self._of_effects[effect] = self._ruling(effect)
+            known = ruling_of([self._of_globs[number] for number in matching])
+            if len(self._rulings) < RULINGS_MAX:
+                self._rulings[matching] = known
         return known
-
-    def _ruling(self, effect: str) -> Ruling:
-        """One ruling serves all effects that the same globs match."""
-        declared = self._declared.best(effect)
-        matching = tuple(self._set.matching(effect)) if self._all_set else ()
-        key = (-1 if declared is None else declared, *matching)
-        known = self._rulings.get(key)
-        if known is None:
-            if len(self._rulings) >= RULINGS_MAX:
-                self._rulings.clear()
-            known = self._rulings[key] = self._rule(
-                None if declared is None else self._all_declared[declared],
-                [self._all_set[number] for number in matching],
-            )
-        return known
-
-    def _rule(self, declaration: Declaration | None, matching: Sequence[Threshold]) -> Ruling:
-        """What a declaration and thresholds, the one that rules first before the others, say."""
-        caps = tuple(one for one in matching if one.cap_autonomy is not None)
-        if declaration is None:
-            return Ruling(None, caps, {}, {})
-        of_bands: dict[Reversibility, Threshold] = {
-            band: next((one for one in matching if one.risk_band == band), DEFAULTS[band])
-            for band in BANDS
-        }
-        registry = declaration.reversibility
-        in_force: dict[Reversibility, Reversibility] = {
-            said: stricter(registry, said) for said in BANDS
-        }
-        return Ruling(
-            declaration,
-            caps,
-            in_force,
-            {said: _threshold(of_bands, registry, in_force[said]) for said in BANDS},
-        )
 
     def in_force(self, effect: str, reversibility: Reversibility) -> Reversibility:
         """The stricter of the registry's reversibility and a caller's.
@@ -213,8 +141,17 @@ class Policy:
         return self._versions.get(Key("policy", f"effect {effect}"), 0)
 
     def revoked_by(self, subject: Subject) -> list[Revocation]:
-        """The revocations in force that name a subject."""
-        return [one for one in self.revocations if one.names(subject)]
+        """The revocations in force that name a subject, in the order of the log."""
+        return self.revoked(self.ruling(subject.effect), subject)
+
+    def revoked(self, ruling: Ruling, subject: Subject) -> list[Revocation]:
+        """The same, where the ruling of the subject's effect is known already."""
+        if not ruling.revocations:
+            return []
+        named = ruling.revocations & self._actors.named(subject.scope, subject.tool)
+        if not named:
+            return []
+        return [self.revocations[number] for number in sorted(named)]
 
 
 class PolicyLog:
@@ -313,18 +250,6 @@ def policy_of(facts: Iterable[Fact], most: int | None = None) -> Policy:
             break
         log.take(fact)
     return log.policy
-
-
-def _threshold(
-    of_bands: Mapping[Reversibility, Threshold], registry: Reversibility, in_force: Reversibility
-) -> Threshold:
-    """What must be met in a band: where the caller says more than the registry, both bands'."""
-    made = of_bands[in_force]
-    if in_force == "irreversible":
-        made = strictest(made, DEFAULTS["irreversible"])
-    for other in BANDS[BANDS.index(registry) : BANDS.index(in_force)]:
-        made = strictest(made, of_bands[other])
-    return made
 
 
 def _said(data: PolicyData, fact: Fact) -> SaidBy:

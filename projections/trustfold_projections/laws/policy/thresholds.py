@@ -5,12 +5,12 @@ A float is only ever compared where it is further from the threshold than it can
 
 from __future__ import annotations
 
-from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
-from trustfold_projections.laws.scoring import freshness_of, raw_score_of, values_of
+from trustfold_projections.laws.policy.standing import Standing, standing_of
 from trustfold_projections.laws.time_weights import ZERO, g
 from trustfold_schemas.amounts import PPM
 from trustfold_schemas.decisions import BANDS, ReasonCode, Threshold
@@ -29,8 +29,9 @@ DEFAULTS: Final[dict[Reversibility, Threshold]] = {
 _FLOAT_ERRS = 1e-9
 """Far more than the rounding of a dozen float operations on numbers up to one."""
 
-_SHARES = tuple(Fraction(n, 100) for n in (30, 25, 20, 15, 10))
-_WITHOUT_EVIDENCE = (Fraction(0), Fraction(1, 2), Fraction(1, 2), Fraction(1, 2), Fraction(0))
+_SHARES = (30, 25, 20, 15, 10)
+"""The weights of raw_score in hundredths; the last one weighs 1 - undo_rate."""
+_WITHOUT_EVIDENCE = ((0, 1), (1, 2), (1, 2), (1, 2), (0, 1))
 
 
 class Shortfall(Struct, frozen=True, gc=False):
@@ -59,79 +60,67 @@ def strictest(one: Threshold, other: Threshold) -> Threshold:
     )
 
 
-def shortfalls(
-    state: State, threshold: Threshold, now: int, score: float | None = None
-) -> list[Shortfall]:
-    """What a state lacks of a threshold at a moment; empty where it is met.
+def shortfalls(known: Standing, threshold: Threshold, weight: int, score: float) -> list[Shortfall]:
+    """What a subject lacks of a threshold at a moment; empty where it is met.
 
     Score without self-play, effective samples and grants, and, wherever there is human evidence,
-    the approval rate. `score` is the state's own, where the caller has it already.
+    the approval rate. `weight` is that of the moment, `score` the subject's then.
     """
     made: list[Shortfall] = []
-    if score is None:
-        score = score_without_self_play(state, now)
-    if not reaches_score(state, threshold.min_score, now, score):
-        made.append(
-            Shortfall(
-                ReasonCode.SCORE_TOO_LOW,
-                f"a score of {shown(threshold.min_score)}, it is {score:.4f}",
-            )
-        )
-    weight = g(max(now, ZERO))
-    if state.den[UNDO_RATE] < threshold.min_samples * weight:
-        samples = samples_short(state, threshold.min_samples, now)
-        made.append(Shortfall(ReasonCode.TOO_FEW_SAMPLES, _more(samples, "sample")))
-    if state.num[HUMAN_APPROVAL_RATE] < threshold.min_grants * PPM * weight:
-        grants = grants_short(state, threshold.min_grants, now)
-        made.append(Shortfall(ReasonCode.TOO_FEW_GRANTS, _more(grants, "grant")))
-    if not reaches_approval_rate(state, threshold.min_approval_rate):
-        rate = state.num[HUMAN_APPROVAL_RATE] / (state.den[HUMAN_APPROVAL_RATE] * PPM)
-        made.append(
-            Shortfall(
-                ReasonCode.APPROVAL_RATE_TOO_LOW,
-                f"an approval rate of {shown(threshold.min_approval_rate)}, it is {rate:.4f}",
-            )
-        )
+    if not _meets_score(known, threshold.min_score, weight, score):
+        words = f"a score of {shown(threshold.min_score)}, it is {score:.4f}"
+        made.append(Shortfall(ReasonCode.SCORE_TOO_LOW, words))
+    # How many are missing is counted only where some are.
+    if known.samples < threshold.min_samples * weight:
+        made.append(_more_samples(_short(known.samples, threshold.min_samples, weight)))
+    if known.granted < threshold.min_grants * PPM * weight:
+        made.append(_more_grants(_short(known.granted, threshold.min_grants, PPM * weight)))
+    if known.granted < threshold.min_approval_rate * known.decided:
+        rate = known.granted / (known.decided * PPM)
+        words = f"an approval rate of {shown(threshold.min_approval_rate)}, it is {rate:.4f}"
+        made.append(Shortfall(ReasonCode.APPROVAL_RATE_TOO_LOW, words))
     return made
 
 
-def score_without_self_play(state: State, now: int) -> float:
-    """The score that the policy goes by, for people."""
-    return raw_score_of(values_of(state, self_play=False)) * freshness_of(state.last_updated, now)
-
-
-def reaches_score(state: State, min_score: int, now: int, score: float | None = None) -> bool:
+def reaches_score(state: State, min_score: int, now: int) -> bool:
     """Whether the score without self-play is at least `min_score` (ppm) at `now`, exactly."""
-    if score is None:
-        score = score_without_self_play(state, now)
+    known, weight = standing_of(state), g(max(now, ZERO))
+    return _meets_score(known, min_score, weight, known.raw_score * known.freshness(weight))
+
+
+def _meets_score(known: Standing, min_score: int, weight: int, score: float) -> bool:
     wanted = min_score / PPM
     if abs(score - wanted) > _FLOAT_ERRS:
         return score > wanted
-    return exact_score(state, now) >= Fraction(min_score, PPM)
+    top, bottom = _exact_score(known, weight)
+    return top * PPM >= min_score * bottom
 
 
-def exact_score(state: State, now: int) -> Fraction:
-    """The score without self-play as the fraction it is, with no float on the way."""
-    if state.last_updated is None:
-        return Fraction(0)
-    raw = Fraction(0)
-    for c, share in enumerate(_SHARES):
-        num, den = state.num[c], state.den[c]
-        value = Fraction(num, den * PPM) if den else _WITHOUT_EVIDENCE[c]
-        raw += share * (1 - value if c == UNDO_RATE else value)
-    return raw * min(Fraction(1), Fraction(g(state.last_updated), g(max(now, ZERO))))
+def _exact_score(known: Standing, weight: int) -> tuple[int, int]:
+    """The score as a fraction, top and bottom, with no float on the way."""
+    top, bottom = 0, 1
+    for c, (share, num, den) in enumerate(zip(_SHARES, *known.all_sums, strict=True)):
+        part, whole = (num, den * PPM) if den else _WITHOUT_EVIDENCE[c]
+        if c == UNDO_RATE:
+            part = whole - part
+        # Not reduced: numbers of some hundred bits are faster multiplied than reduced.
+        top, bottom = top * whole + share * part * bottom, bottom * whole
+    return top * min(known.weight, weight), 100 * bottom * weight
 
 
 def samples_short(state: State, min_samples: int, now: int) -> int:
     """How many fresh samples are missing to `min_samples` effective ones, rounded up; exact."""
-    weight = g(max(now, ZERO))
-    return max(0, -((state.den[UNDO_RATE] - min_samples * weight) // weight))
+    return _short(state.den[UNDO_RATE], min_samples, g(max(now, ZERO)))
 
 
 def grants_short(state: State, min_grants: int, now: int) -> int:
     """How many fresh grants are missing to `min_grants` effective ones, rounded up; exact."""
-    weight = PPM * g(max(now, ZERO))
-    return max(0, -((state.num[HUMAN_APPROVAL_RATE] - min_grants * weight) // weight))
+    return _short(state.num[HUMAN_APPROVAL_RATE], min_grants, PPM * g(max(now, ZERO)))
+
+
+def _short(have: int, wanted: int, weight: int) -> int:
+    """How many of a weight are missing, rounded up."""
+    return max(0, -((have - wanted * weight) // weight))
 
 
 def reaches_approval_rate(state: State, min_approval_rate: int) -> bool:
@@ -139,9 +128,20 @@ def reaches_approval_rate(state: State, min_approval_rate: int) -> bool:
     return state.num[HUMAN_APPROVAL_RATE] >= min_approval_rate * state.den[HUMAN_APPROVAL_RATE]
 
 
+@lru_cache(maxsize=1024)
 def shown(ppm: int) -> str:
     """A share as it was set."""
     return f"{ppm / PPM:g}"
+
+
+@lru_cache(maxsize=1024)
+def _more_samples(number: int) -> Shortfall:
+    return Shortfall(ReasonCode.TOO_FEW_SAMPLES, _more(number, "sample"))
+
+
+@lru_cache(maxsize=1024)
+def _more_grants(number: int) -> Shortfall:
+    return Shortfall(ReasonCode.TOO_FEW_GRANTS, _more(number, "grant"))
 
 
 def _more(number: int, what: str) -> str:

@@ -1,0 +1,41 @@
+"""Revocations: whom nothing promotes any more, also subjects that do not exist yet (SPEC 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from trustfold_projections.laws.policy.globs import REMEMBERED_MAX, GlobIndex
+from trustfold_projections.laws.policy.rulings import SaidBy
+
+
+class Revocation(Struct, frozen=True, gc=False):
+    """A revocation in force: the globs of subjects that are never promoted."""
+
+    revocation_id: str
+    source: str
+    scope: str
+    tool: str
+    effect: str
+    said: SaidBy
+
+
+class Actors:
+    """Who is named by revocations: their numbers by scope and tool, without trying every one."""
+
+    def __init__(self, revocations: Sequence[Revocation]) -> None:
+        self._scopes = GlobIndex((one.scope, i) for i, one in enumerate(revocations))
+        self._tools = GlobIndex((one.tool, i) for i, one in enumerate(revocations))
+        self._remembered: dict[tuple[str, str], frozenset[int]] = {}
+
+    def named(self, scope: str, tool: str) -> frozenset[int]:
+        """The numbers of the revocations whose globs of scope and tool both match."""
+        actor = (scope, tool)
+        known = self._remembered.get(actor)
+        if known is None:
+            scopes = self._scopes.matching(scope)
+            known = frozenset(scopes).intersection(self._tools.matching(tool))
+            if len(self._remembered) < REMEMBERED_MAX:
+                self._remembered[actor] = known
+        return known
