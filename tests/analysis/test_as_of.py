@@ -11,6 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.benchmarks import ledgers
 from tests.embedded.feeding import FOLDERS, feed, foreseen, store_in_a_folder
 from tests.embedded.rollbacks import rolled_back_histories
 from tests.oracles.histories import RECORDED_FROM, Draft, recorded_at
@@ -18,6 +19,8 @@ from trustfold_projections.analysis.as_of import states_as_of, sums_as_of
 from trustfold_projections.analysis.exact import freshness, scores_of
 from trustfold_projections.archive.duck import in_memory
 from trustfold_projections.archive.opening import Archive
+from trustfold_projections.archive.reading import read_rows, read_segment
+from trustfold_projections.archive.rows import EntryRow
 from trustfold_projections.archive.writer import Limits
 from trustfold_projections.laws.fold import refold_as_of
 from trustfold_projections.laws.scoring import freshness_of, raw_score_of, values_of
@@ -103,6 +106,30 @@ def _assert_same_bits(archive: Archive, states: list[State], moment: int) -> Non
         assert tuple(float(column[at]) for column in made.values) == values_of(state)
         assert made.raw_score[at] == raw_score_of(values_of(state))
         assert fresh[at] == freshness_of(state.last_updated, moment)
+
+
+def test_hot_subjects_have_the_same_sums_from_rollups_and_entries(tmp_path: Path) -> None:
+    """What passes 64 bits within one segment is exact, in Python's integers and in the scores."""
+    ledgers.make(tmp_path, 3_000, 2)
+    archive = Archive.open(tmp_path)
+    entries: dict[str, list[Entry]] = {}
+    for line in archive.manifest.segments("ledger"):
+        for row in read_rows("ledger", read_segment(tmp_path, line)):
+            assert isinstance(row, EntryRow)
+            entries.setdefault(row.entry.subject.key.decode(), []).append(row.entry)
+    with in_memory() as connection:
+        found = states_as_of(connection, archive, archive.settled)
+        tables = [
+            sums_as_of(connection, archive, archive.settled, by_entry=by_entry)[0]
+            for by_entry in (False, True)
+        ]
+    assert tables[0].num_rows > tables[1].num_rows  # there are rows of what passed 64 bits
+    assert found == [
+        refold_as_of(s.subject, entries[s.subject.key.decode()], archive.settled) for s in found
+    ]
+    for made in map(scores_of, tables):
+        assert made.subjects == [state.subject.key.decode() for state in found]
+        assert made.raw_score.tolist() == [raw_score_of(values_of(state)) for state in found]
 
 
 def test_a_moment_that_has_not_settled_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trustfold_projections.analysis.exact import Blocks, Total, Wide, quotients
+from trustfold_projections.archive.schema import BLOCK
 
 PPM = 10**6
 DENS = st.one_of(
@@ -75,7 +76,7 @@ def test_wide_sums_carry() -> None:
 @settings(max_examples=200)
 @given(st.lists(st.lists(st.tuples(DENS, st.floats(0, 1)), min_size=1, max_size=4), min_size=1))
 def test_quotients_of_totals_over_several_blocks(subjects: list[list[tuple[int, float]]]) -> None:
-    """Blocks differ by powers of 2**32, and together pass 128 bits."""
+    """Blocks differ by powers of 2**8, and together pass 128 bits."""
     counts = [len(rows) for rows in subjects]
     blk = [number for rows in subjects for number in range(1, len(rows) + 1)]
     dens = [den for rows in subjects for den, _ in rows]
@@ -83,8 +84,8 @@ def test_quotients_of_totals_over_several_blocks(subjects: list[list[tuple[int, 
     expected = []
     for start, count in zip(np.cumsum(counts) - counts, counts, strict=True):
         mine = range(start, start + count)
-        n = sum(nums[row] << 32 * blk[row] for row in mine)
-        d = sum(dens[row] << 32 * blk[row] for row in mine)
+        n = sum(nums[row] << BLOCK * blk[row] for row in mine)
+        d = sum(dens[row] << BLOCK * blk[row] for row in mine)
         expected.append(n / (d * PPM) if d else 0.5)
     made = quotients(total(nums, blk, counts), total(dens, blk, counts), 0.5)
     assert made.tolist() == expected

@@ -14,7 +14,7 @@ import pytest
 from trustfold_projections.archive.opening import Archive
 from trustfold_projections.archive.reading import read_rows, read_segment
 from trustfold_projections.archive.rows import EntryRow
-from trustfold_projections.archive.schema import BLOCK, LIMB
+from trustfold_projections.archive.schema import BLOCK
 from trustfold_projections.laws.time_weights import g
 
 Sums = dict[str, tuple[int, ...]]
@@ -79,19 +79,26 @@ def test_polars_sums_entries(archive: Archive, expected: Sums) -> None:
 
 
 def test_polars_sums_rollups(archive: Archive, expected: Sums) -> None:
-    """The limbs of rollups are summed as they stand."""
+    """In two limbs, as entries; rows of one subject and block are added up like any others."""
     names = [f"{letter}{i}" for letter in "xd" for i in range(5)]
     files = [archive.rollup(line) for line in archive.manifest.segments("ledger")]
     found = (
         pl.read_parquet(files)
         .group_by("subject", "blk")
-        .agg(pl.col(f"{name}_{limb}").sum() for name in names for limb in ("hi", "lo"))
+        .agg(
+            part.sum().alias(f"{name}_{limb}")
+            for name in names
+            for limb, part in (
+                ("hi", pl.col(name).floordiv(1 << LOW_BITS)),
+                ("lo", pl.col(name).mod(1 << LOW_BITS)),
+            )
+        )
     )
     rows = (
         (
             row["subject"],
             row["blk"] * BLOCK,
-            tuple((row[f"{name}_hi"] << LIMB) + row[f"{name}_lo"] for name in names),
+            tuple((row[f"{name}_hi"] << LOW_BITS) + row[f"{name}_lo"] for name in names),
         )
         for row in found.iter_rows(named=True)
     )

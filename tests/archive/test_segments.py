@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,13 +19,13 @@ from trustfold_projections.archive.schema import (
     BLOCK,
     KINDS,
     LEDGER,
-    LIMB,
     ROLLUP,
     SCHEMAS,
     Place,
 )
 from trustfold_projections.archive.segment import write_segment
-from trustfold_projections.laws.time_weights import g
+from trustfold_projections.laws.time_weights import HALF_LIFE, ZERO, g
+from trustfold_schemas.ledger import Entry
 from trustfold_streams.embedded import rows as embedded_rows
 
 LEDGER_0 = Place("ledger", 0)
@@ -65,17 +66,14 @@ def test_entries_come_back_as_they_went_in(rows: list[EntryRow]) -> None:
 @few
 @given(entry_rows())
 def test_a_rollup_holds_the_exact_sums(rows: list[EntryRow]) -> None:
-    """Python's integers and the rollup's limbs agree for every subject, component and mark."""
+    """Python's integers and the rollup's agree for every subject, component and mark."""
     rollup = rollup_of(table_of(LEDGER_0, rows)).to_pylist()
     for subject in SUBJECTS:
         entries = [row.entry for row in rows if row.entry.subject == subject]
         blocks = [row for row in rollup if row["subject"] == subject.key.decode()]
 
         def total(name: str, blocks: list[dict[str, int]] = blocks) -> int:
-            return sum(
-                ((row[f"{name}_hi"] << LIMB) + row[f"{name}_lo"]) << BLOCK * row["blk"]
-                for row in blocks
-            )
+            return sum(row[name] << BLOCK * row["blk"] for row in blocks)
 
         for i in range(5):
             assert total(f"x{i}") == sum(e.amounts[i] * g(e.occurred) for e in entries)
@@ -92,6 +90,33 @@ def test_a_rollup_holds_the_exact_sums(rows: list[EntryRow]) -> None:
         ):
             held = [row[mark] for row in blocks if row[mark] is not None]
             assert max(held, default=None) == max(moments, default=None)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_a_hot_subject_adds_up_to_is_parted(sign: int) -> None:
+    """Sums that pass 62 bits stand in two rows of one sign, four blocks apart; nothing is lost."""
+    last = ZERO + 8 * HALF_LIFE - 1  # the last moment of a block has its greatest weight
+    entry = Entry(
+        kind="evidence",
+        subject=SUBJECTS[0],
+        trace_id="t",
+        event_id="e",
+        source="s",
+        occurred=last,
+        recorded=last,
+        chain=(last,),
+        amounts=(sign * 1_000_000, 0, 0, sign * 7, 0),
+        weights=(sign, 0, 0, sign, 0),
+        n_samples=sign,
+    )
+    rows = [EntryRow(at, entry, 0, at, 0, 0) for at in range(100)]
+    low, high = rollup_of(table_of(LEDGER_0, rows)).to_pylist()
+    assert high["blk"] - low["blk"] == 4
+    assert (low["v"], high["v"]) == (100, 0)
+    assert sign * high["x0"] > 0 <= sign * low["x0"] < 2**32
+    for name, total in (("x0", 100 * 1_000_000), ("x3", 700), ("d0", 100), ("x1", 0)):
+        parts = low[name] << BLOCK * low["blk"], high[name] << BLOCK * high["blk"]
+        assert sum(parts) == sign * total * g(last), name
 
 
 @settings(max_examples=40)

@@ -38,7 +38,7 @@ def sums_as_of(
 ) -> tuple[pa.Table, Rollbacks]:
     """One row a subject and block of eras as of a moment, of all subjects or one; the rollbacks.
 
-    Columns: subject, blk, the SUMS as DECIMAL(38, 0) (each stands for itself times 2**(32 blk)),
+    Columns: subject, blk, the SUMS as DECIMAL(38, 0) (each stands for itself times 2**(8 blk)),
     n, v, lu, lb, lg; sorted by subject and blk. `by_entry` uses no rollup. Raises
     NotSettledError, ArchiveDamagedError.
     """

@@ -7,6 +7,7 @@ side, Python's integers divide again: so every quotient is correctly rounded, as
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -27,6 +28,13 @@ NEVER: Final = -1
 
 _MANTISSAS: Final[Ints] = np.array(MANTISSAS, dtype=np.int64)
 _SPLIT: Final = float(2**27 + 1)
+_REST_OF_64: Final = np.uint64(2**11 - 1)
+_TOP_53_OF_64: Final = np.uint64(2**64 - 2**11)
+_REST_OF_63: Final = np.int64(2**10 - 1)
+_TOP_53_OF_63: Final = np.int64(-(2**10))
+"""Masks that cut an integer into what a double holds exactly and the rest."""
+_AT_ONCE: Final = 4_096
+"""Subjects whose numbers stay in the processor's cache."""
 _DOUBT: Final = 1e-9
 """In units in the last place: so near to half of one the double-double does not decide."""
 
@@ -45,30 +53,42 @@ class Scores(NamedTuple):
 
 def scores_of(sums: pa.Table) -> Scores:
     """The values and raw_score of every subject in sums as of a moment (`as_of.sums_as_of`)."""
-    keys = sums.column("subject").to_pylist()
-    # Rows are sorted by subject; comparing neighbours as Python's texts is what costs least.
-    starts = np.flatnonzero([i == 0 or keys[i] != keys[i - 1] for i in range(len(keys))])
-    counts = np.diff(np.append(starts, len(keys)))
-    blocks = Blocks(starts, counts, np.asarray(sums.column("blk").to_numpy(), np.int64))
+    # Rows are sorted by subject, so that equal ones stand together, numbered in their order.
+    subjects = sums.column("subject").combine_chunks().dictionary_encode()
+    starts = np.flatnonzero(np.diff(subjects.indices.to_numpy(), prepend=-1))
+    blk = np.asarray(sums.column("blk").to_numpy(), np.int64)
+    ends = np.append(starts[1:], len(blk))
     ints = {name: Wide.of(sums, name) for name in SUMS}
-    values: list[Floats] = []
-    for i in range(5):
-        num, den = ints[f"x{i}"], ints[f"d{i}"]
-        if i == 0:
-            num, den = num.plus(ints["sp_x"]), den.plus(ints["sp_d"])
-        values.append(quotients(Total(num, blocks), Total(den, blocks), WITHOUT_EVIDENCE[i]))
+    parts = [np.empty((0, 5))]
+    for first in range(0, len(starts), _AT_ONCE):
+        begin, end = starts[first : first + _AT_ONCE], ends[first : first + _AT_ONCE]
+        rows = slice(int(begin[0]), int(end[-1]))
+        blocks = Blocks(begin - begin[0], end - begin, blk[rows])
+        parts.append(_values_of({name: ints[name].at(rows) for name in SUMS}, blocks))
+    values = np.concatenate(parts).T
     a, b, c, d, e = RAW_SCORE_WEIGHTS
     tool, approval, cost, clean, undo = values
     # The order of float operations of SPEC 4, one rounding each: numpy fuses none of them.
     raw = a * tool + b * approval + c * cost + d * clean + e * (1 - undo)
     return Scores(
-        subjects=[keys[at] for at in starts],
+        subjects=subjects.dictionary.to_pylist(),
         values=(tool, approval, cost, clean, undo),
         raw_score=raw,
         n_samples=_per_subject(sums, "n", starts),
         version=_per_subject(sums, "v", starts),
         last_updated=_latest(sums, starts),
     )
+
+
+def _values_of(ints: dict[str, Wide], blocks: Blocks) -> Floats:
+    """The five values of some subjects, a row a subject."""
+    values: list[Floats] = []
+    for i in range(5):
+        num, den = ints[f"x{i}"], ints[f"d{i}"]
+        if i == 0:
+            num, den = num.plus(ints["sp_x"]), den.plus(ints["sp_d"])
+        values.append(quotients(Total(num, blocks), Total(den, blocks), WITHOUT_EVIDENCE[i]))
+    return np.column_stack(values)
 
 
 def freshness(last_updated: Ints, now: int) -> Floats:
@@ -108,9 +128,9 @@ class Wide:
             return cls(np.zeros(0, np.uint64), np.zeros(0, np.int64))
         every = np.frombuffer(cast("Any", data), np.uint64).reshape(-1, 2)
         halves = every[column.offset : column.offset + len(column)]
-        return cls(halves[:, 0].copy(), halves[:, 1].astype(np.int64))
+        return cls(halves[:, 0], halves[:, 1].view(np.int64))
 
-    def at(self, rows: Ints) -> Wide:
+    def at(self, rows: slice) -> Wide:
         """Some rows."""
         return Wide(self.low[rows], self.high[rows])
 
@@ -125,29 +145,55 @@ class Wide:
         return (int(self.high[row]) << 64) + int(self.low[row])
 
     def pair(self) -> Pair:
-        """Every row as a double-double; each of the four 32-bit parts is exact."""
-        parts = (
-            (self.high >> 32).astype(np.float64) * 2.0**96,
-            (self.high & 0xFFFFFFFF).astype(np.float64) * 2.0**64,
-            (self.low >> np.uint64(32)).astype(np.float64) * 2.0**32,
-            (self.low & np.uint64(0xFFFFFFFF)).astype(np.float64),
-        )
-        made: Pair = (parts[0], np.zeros(len(self.low)))
-        for part in parts[1:]:
-            made = _added(made, part)
+        """Every row as a double-double, of parts that are exact and each below the one before."""
+        top = _doubles(self.high & _TOP_53_OF_63, 2.0**64)
+        tail = _doubles(self.low & _REST_OF_64)
+        if np.any(self.high & _REST_OF_63):
+            top, more = _two_sum(top, _doubles(self.high & _REST_OF_63, 2.0**64))
+            tail = more + tail
+        top, more = _two_sum(top, _doubles(self.low & _TOP_53_OF_64))
+        return _two_sum(top, more + tail)
+
+
+def _doubles(
+    numbers: np.ndarray[Any, np.dtype[np.int64]] | np.ndarray[Any, np.dtype[np.uint64]],
+    scale: float = 1.0,
+) -> Floats:
+    return numbers.astype(np.float64) * scale
+
+
+class Layer(NamedTuple):
+    """At most one row a subject: whose it is, which row, and what a double of it is scaled by."""
+
+    subjects: Ints
+    rows: Ints
+    scale: Floats
+
+
+class Blocks:
+    """Where the rows of each subject begin, how many there are, and the block of each row."""
+
+    def __init__(self, starts: Ints, counts: Ints, blk: Ints) -> None:
+        self.starts = starts
+        self.counts = counts
+        self.blk = blk
+
+    @cached_property
+    def layers(self) -> list[Layer]:
+        """The rows in as many layers as a subject has blocks, relative to its last block."""
+        last = self.blk[self.starts + self.counts - 1] if len(self.starts) else self.blk
+        made: list[Layer] = []
+        for number in range(int(self.counts.max(initial=0))):
+            subjects = np.flatnonzero(self.counts > number)
+            rows = self.starts[subjects] + number
+            # What is 2**900 times smaller than the rest is nothing to a double-double.
+            powers = np.maximum(BLOCK * (self.blk[rows] - last[subjects]), -900)
+            made.append(Layer(subjects, rows, np.ldexp(1.0, powers)))
         return made
 
 
-class Blocks(NamedTuple):
-    """Where the rows of each subject begin, how many there are, and the block of each row."""
-
-    starts: Ints
-    counts: Ints
-    blk: Ints
-
-
 class Total:
-    """One number a subject: its blocks, each a row, added up at their powers of 2**32.
+    """One number a subject: its blocks, each a row, added up at their powers of 2**8.
 
     Together they may pass 128 bits, so that they are added as double-doubles, relative to the
     subject's last block, and as Python's integers only where it matters.
@@ -158,27 +204,22 @@ class Total:
         self._blocks = blocks
 
     def pair(self) -> Pair:
-        """Every subject's total over 2**(32 * its last block), and 0 for nothing but zeros."""
-        starts, counts, blk = self._blocks
-        last = blk[starts + counts - 1] if len(starts) else blk
-        made: Pair = (np.zeros(len(starts)), np.zeros(len(starts)))
-        for number in range(int(counts.max()) if len(counts) else 0):
-            has = np.flatnonzero(counts > number)
-            rows = starts[has] + number
-            high, low = self._rows.at(rows).pair()
-            # What is 2**1000 times smaller than the rest is nothing to a double-double.
-            scale = np.ldexp(1.0, np.maximum(BLOCK * (blk[rows] - last[has]), -900))
-            part = _two_sum(made[0][has], high * scale)
-            part = _two_sum(part[0], part[1] + made[1][has] + low * scale)
-            made[0][has], made[1][has] = part
-        return made
+        """Every subject's total over 2**(8 * its last block), and 0 for nothing but zeros."""
+        subjects = len(self._blocks.starts)
+        high, low = self._rows.pair()
+        total, rest = np.zeros(subjects), np.zeros(subjects)
+        for layer in self._blocks.layers:
+            at, rows, scale = layer
+            part, more = _two_sum(total[at], high[rows] * scale)
+            total[at], rest[at] = _two_sum(part, more + rest[at] + low[rows] * scale)
+        return total, rest
 
     def exact(self, subject: int) -> int:
         """One subject's total as an integer."""
-        starts, counts, blk = self._blocks
-        start, count = int(starts[subject]), int(counts[subject])
+        start, count = int(self._blocks.starts[subject]), int(self._blocks.counts[subject])
         return sum(
-            self._rows.exact(row) << BLOCK * int(blk[row]) for row in range(start, start + count)
+            self._rows.exact(row) << BLOCK * int(self._blocks.blk[row])
+            for row in range(start, start + count)
         )
 
 

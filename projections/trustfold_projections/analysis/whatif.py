@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from trustfold_projections.analysis.whatif_law import HalfLife
-from trustfold_projections.archive.rollup import BY_BLOCK, BY_ERA
+from trustfold_projections.archive.rollup import BLK, BY_BLOCK, WEIGHT
 from trustfold_projections.archive.rows import entry_of
 from trustfold_projections.archive.schema import BLOCK, SUMS
 from trustfold_projections.laws.fold import rollbacks_in_force
@@ -56,16 +56,20 @@ FROM (SELECT *, (t % $half_life) * {_STEPS} AS place FROM ({_LIVING})) p
 JOIN mantissas ON i = place // $half_life
 """
 
+# A half-life of a day makes many blocks: four and four are added up before they are fetched.
+_TOGETHER: Final = 4
+_ADDED: Final = ", ".join(
+    f"sum({name} * (1::HUGEINT << ({BLOCK} * (blk & {_TOGETHER - 1}))::INTEGER))::DECIMAL(38, 0) "
+    f"AS {name}"
+    for name in SUMS
+)
+
 _QUERY: Final = f"""
-SELECT subject, blk, {", ".join(f"{name}::DECIMAL(38, 0) AS {name}" for name in SUMS)},
-       n::BIGINT AS n, lu
+SELECT subject, (blk // {_TOGETHER})::INTEGER AS blk, {_ADDED}, sum(n)::BIGINT AS n, max(lu) AS lu
 FROM (
-    SELECT subject, (era >> 5)::INTEGER AS blk, {BY_BLOCK}, sum(n) AS n, max(lu) AS lu
-    FROM (
-        SELECT subject, era, {BY_ERA}, sum(n) AS n, max(occurred_us) FILTER (clean) AS lu
-        FROM ({_WEIGHED}) GROUP BY subject, era
-    ) GROUP BY subject, blk
-) ORDER BY subject, blk
+    SELECT subject, {BLK} AS blk, {BY_BLOCK}, sum(n) AS n, max(occurred_us) FILTER (clean) AS lu
+    FROM (SELECT *, {WEIGHT} AS g FROM ({_WEIGHED})) GROUP BY subject, blk
+) GROUP BY ALL
 """
 
 
@@ -154,7 +158,7 @@ def _rolled_back(connection: duckdb.DuckDBPyConnection, moment: int) -> pa.Table
 
 
 def _add_block(state: State, row: dict[str, Any]) -> None:
-    shift = BLOCK * row["blk"]
+    shift = _TOGETHER * BLOCK * row["blk"]
     for i in range(5):
         state.num[i] += int(row[f"x{i}"]) << shift
         state.den[i] += int(row[f"d{i}"]) << shift

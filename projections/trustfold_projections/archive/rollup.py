@@ -1,54 +1,65 @@
 """Rollups: the exact sums of one segment by subject and block of eras.
 
-Products in BIGINT inside, powers of two multiplied outside: `<<` throws on negative values, and
-a correction's amounts are negative. What stands in two limbs never passes 64 bits.
+An entry's weight within its block is `m << (era & 7)`, below 2**38, and its product with an amount
+below 2**58: a BIGINT holds it, and DuckDB sums BIGINT in 128 bits. So one level of grouping is
+enough, and only what a hot subject adds up to has to be parted for Parquet.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 
 from trustfold_projections.archive.duck import in_memory
-from trustfold_projections.archive.schema import LIMB, ROLLUP, SUMS
+from trustfold_projections.archive.schema import BLOCK, ROLLUP, SUMS
 
-_PRODUCTS = {
-    **{f"x{i}": f"a{i}::BIGINT * m" for i in range(5)},
-    **{f"d{i}": f"w{i}::BIGINT * m" for i in range(5)},
-    "sp_x": "coalesce(sp_a, 0)::BIGINT * m",
-    "sp_d": "coalesce(sp_w, 0)::BIGINT * m",
-}
-_MASK = (1 << LIMB) - 1
+_ERAS_BITS: Final = BLOCK.bit_length() - 1
 
-BY_ERA = ", ".join(f"sum({product}) AS {name}" for name, product in _PRODUCTS.items())
-"""The sums of the inner level, by subject and era: HUGEINT."""
+WEIGHT: Final = f"m::BIGINT << (era & {BLOCK - 1})::INTEGER"
+"""The weight of an entry within its block. Only m is shifted: `<<` throws on negative values."""
 
-BY_BLOCK = ", ".join(
-    f"sum({name} * (1::HUGEINT << (era & 31)::INTEGER)) AS {name}" for name in SUMS
-)
-"""The sums of the outer level, by subject and block: HUGEINT."""
+BLK: Final = f"(era >> {_ERAS_BITS})::INTEGER"
+"""The block of an entry."""
 
-MARKS = (
-    "sum(n) AS n, count(*) AS v, max(occurred_us) FILTER (clean) AS lu, max(bad_at) AS lb, "
-    "max(grant_at) AS lg"
-)
-MARKS_OF_MARKS = "sum(n) AS n, sum(v) AS v, max(lu) AS lu, max(lb) AS lb, max(lg) AS lg"
+BY_BLOCK: Final = ", ".join(
+    f"coalesce(sum({product} * g), 0) AS {name}"
+    for name, product in zip(
+        SUMS, (*(f"a{i}" for i in range(5)), *(f"w{i}" for i in range(5)), "sp_a", "sp_w"),
+        strict=True,
+    )
+)  # fmt: skip
+"""The sums of entries by subject and block, where g is their WEIGHT: HUGEINT."""
 
-_LIMBS = ", ".join(
-    f"({name} >> {LIMB})::BIGINT AS {name}_hi, ({name} & {_MASK}::HUGEINT)::BIGINT AS {name}_lo"
-    for name in SUMS
-)
+_PARTED: Final = 2**32
+"""What is too great for a BIGINT is parted by it: a power of two of whole blocks."""
+_LATER: Final = 32 // BLOCK
+_BOUND: Final = 2**62
 
-_QUERY = f"""
-WITH by_era AS (
-    SELECT subject, era, {BY_ERA}, {MARKS}, max(seg_max) AS seg_max
-    FROM segment GROUP BY subject, era
-), by_block AS (
-    SELECT subject, (era >> 5)::INTEGER AS blk, {BY_BLOCK}, {MARKS_OF_MARKS},
+_FITS: Final = f"greatest({', '.join(SUMS)}) < {_BOUND} AND least({', '.join(SUMS)}) > -{_BOUND}"
+
+
+def _limbs(formula: str) -> str:
+    return ", ".join(f"({formula.format(name)})::BIGINT AS {name}" for name in SUMS)
+
+
+# `//` and `%` truncate: both parts have the sign of the sum.
+_QUERY: Final = f"""
+WITH by_block AS (
+    SELECT subject, {BLK} AS blk, {BY_BLOCK}, sum(n)::BIGINT AS n, count(*) AS v,
+           max(occurred_us) FILTER (clean) AS lu, max(bad_at) AS lb, max(grant_at) AS lg,
            max(seg_max) AS seg_max
-    FROM by_era GROUP BY subject, blk
+    FROM (SELECT *, {WEIGHT} AS g FROM segment) GROUP BY subject, blk
 )
-SELECT subject, blk, {_LIMBS}, n::BIGINT AS n, v::BIGINT AS v, lu, lb, lg, seg_max
-FROM by_block ORDER BY subject, blk
+SELECT subject, blk, {_limbs("{}")}, n, v, lu, lb, lg, seg_max
+FROM by_block WHERE {_FITS}
+UNION ALL
+SELECT subject, blk, {_limbs(f"{{}} % {_PARTED}")}, n, v, lu, lb, lg, seg_max
+FROM by_block WHERE NOT ({_FITS})
+UNION ALL
+SELECT subject, blk + {_LATER}, {_limbs(f"{{}} // {_PARTED}")}, 0, 0, NULL, NULL, NULL, seg_max
+FROM by_block WHERE NOT ({_FITS})
+ORDER BY subject, blk, v DESC
 """
 
 

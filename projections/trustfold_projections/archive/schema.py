@@ -25,7 +25,7 @@ TOPICS: Final[tuple[Topic, ...]] = (
 )
 """What is archived, in the order in which it is written: what a score rests on comes before it."""
 
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 """The number of this layout; it stands in every file."""
 
 KINDS: Final[dict[Kind, int]] = {
@@ -41,10 +41,8 @@ KIND_NAMES: Final[dict[int, Kind]] = {number: kind for kind, number in KINDS.ite
 ROLLBACK_KINDS: Final[tuple[Kind, ...]] = ("rollback", "rollback_lifted")
 
 ROW_GROUP: Final = 122_880
-BLOCK: Final = 32
-"""Eras that one row of a rollup covers."""
-LIMB: Final = 51
-"""A sum is kept as two BIGINT: `high = sum >> 51` (floor) and `low = sum & (2**51 - 1)`."""
+BLOCK: Final = 8
+"""Eras that one row of a rollup covers: so few that an entry's product fits in a BIGINT."""
 
 
 class Place(NamedTuple):
@@ -191,12 +189,11 @@ SUMS: Final = (*(f"x{i}" for i in range(5)), *(f"d{i}" for i in range(5)), "sp_x
 ROLLUP: Final = pa.schema(
     [
         _field("subject", pa.string(), "key of the subject"),
-        _field("blk", pa.int32(), "era // 32; a sum stands for sum * 2**(32 * blk)"),
-        *(
-            _field(f"{name}_{limb}", pa.int64(), about)
-            for name in SUMS
-            for limb, about in (("hi", "sum >> 51, floored"), ("lo", "sum & (2**51 - 1)"))
-        ),
+        _field("blk", pa.int32(), "era // 8; a sum stands for sum * 2**(8 * blk)"),
+        *(_field(f"x{i}", pa.int64(), f"sum of amount {i} * g, ppm") for i in range(5)),
+        *(_field(f"d{i}", pa.int64(), f"sum of weight {i} * g") for i in range(5)),
+        _field("sp_x", pa.int64(), "sum of self-play amount * g, ppm"),
+        _field("sp_d", pa.int64(), "sum of self-play weight * g"),
         _field("n", pa.int64(), "traces counted, signed"),
         _field("v", pa.int64(), "entries"),
         _field("lu", pa.int64(), "max(occurred_us) of clean evidence", null=True),
@@ -205,4 +202,8 @@ ROLLUP: Final = pa.schema(
         _SEG_MAX,
     ]
 )
-"""One row a subject and block of a ledger segment, as if no rollback were in force."""
+"""The sums of a ledger segment by subject and block, as if no rollback were in force.
+
+Rows of one key are added up. Where a sum passes 62 bits, its row holds what is left of 2**32, and
+a second one, four blocks later, how many of them there are.
+"""

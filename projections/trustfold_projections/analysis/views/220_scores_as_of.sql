@@ -31,7 +31,7 @@ WITH summed AS (
                    || ' (us since 1970): it cannot say what was known at ' || moment)
         ELSE moment END)
 ), scaled AS (
-    SELECT *, pow(2.0::DOUBLE, 32.0::DOUBLE * (blk - max(blk) OVER (PARTITION BY subject))) AS f,
+    SELECT *, pow(2.0::DOUBLE, 8.0::DOUBLE * (blk - max(blk) OVER (PARTITION BY subject))) AS f,
            max(blk) OVER (PARTITION BY subject) AS top
     FROM summed
 ), total AS (
@@ -57,7 +57,7 @@ WITH summed AS (
            CASE WHEN d4 = 0 THEN 0::DOUBLE ELSE x4 / (d4 * 1000000::DOUBLE) END AS undo_rate,
            CASE WHEN lu IS NULL THEN 0::DOUBLE
                 ELSE least(1::DOUBLE, weight_of(lu, moment)) END AS freshness,
-           pow(2.0::DOUBLE, (32 * top - era_of(moment))::DOUBLE) / mantissa_of(moment) AS per_now
+           pow(2.0::DOUBLE, (8 * top - era_of(moment))::DOUBLE) / mantissa_of(moment) AS per_now
     FROM total
 ), scored AS (
     SELECT *, 0.3::DOUBLE * tool_success + 0.25::DOUBLE * human_approval_rate
