@@ -123,11 +123,28 @@ def pack_standing(state: State) -> bytes:
 
 def unpack_standing(packed: bytes) -> Standing:
     """The standing that was packed."""
-    # One call for everything, and names in place of numbers: a table does this at every question.
-    digest, version, n_samples, updated, bad, grant, era, m, zeros, words, *floats = (
-        _YOUNG.unpack_from(packed)
-    )
-    v0, v1, v2, v3, v4, raw_score, samples, granted, decided = floats
+    # One call, and every value its name: a table in memory does this at every question.
+    (
+        digest,
+        version,
+        n_samples,
+        updated,
+        bad,
+        grant,
+        era,
+        m,
+        zeros,
+        words,
+        v0,
+        v1,
+        v2,
+        v3,
+        v4,
+        raw_score,
+        samples,
+        granted,
+        decided,
+    ) = _YOUNG.unpack_from(packed)
     if words > 1:
         samples, granted, decided = _sums(packed, 0, words, 3)
     return Standing(
