@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from trustfold_projections.laws.fold import refold
-from trustfold_projections.laws.policy import Policy
+from trustfold_projections.laws.policy import Policy, matches
 from trustfold_projections.laws.policy.hindsight import verdict_again
 from trustfold_schemas.decisions import Decision, ReasonCode
 from trustfold_schemas.errors import TrustfoldError
@@ -27,6 +27,7 @@ from trustfold_schemas.events import (
 )
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import COMPONENTS, Entry
+from trustfold_schemas.policy_events import TrustRevokedEvent
 from trustfold_schemas.scores import content_digest
 from trustfold_schemas.subject import Subject
 from trustfold_streams.policy_port import Difference, Why
@@ -113,6 +114,28 @@ def acted(decisions: Iterable[Decision], facts: Sequence[Fact]) -> Iterator[Deci
             step, _ = step_of(decision, facts)
             if step is None or step.executed:
                 yield decision
+
+
+def acted_before(
+    revoked: Fact, decisions: Iterable[Decision], facts_of: Callable[[str], Sequence[Fact]]
+) -> Iterator[Decision]:
+    """The promotions of those whom a revocation names, acted by before it was recorded.
+
+    `facts_of` gives the facts of a trace.
+    """
+    event = revoked.event
+    assert isinstance(event, TrustRevokedEvent)
+    data = event.data
+    for decision in decisions:
+        scope, tool, effect = decision.action.subject
+        if (
+            decision.recorded <= revoked.recorded
+            and decision.verdict.verdict == "allow"
+            and matches(data.scope, scope)
+            and matches(data.tool, tool)
+            and matches(data.effect, effect)
+        ):
+            yield from acted([decision], facts_of(decision.action.trace_id))
 
 
 def subjects_of(facts: Iterable[Fact]) -> list[Subject]:

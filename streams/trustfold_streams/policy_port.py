@@ -67,8 +67,8 @@ class Why(Struct, frozen=True, kw_only=True):
 class Impacts(Struct, frozen=True, kw_only=True):
     """What taking something back comes to.
 
-    `acted` are the promotions by which its own steps acted, `rested` those that rested on its
-    evidence.
+    `acted` are the promotions by which its own steps acted, of a revocation those by which they
+    acted whom it names; `rested` those that rested on its evidence.
     """
 
     name: str
@@ -115,7 +115,7 @@ class PolicyStore(Protocol):
     def impact(self, name: str) -> Impacts:
         """What rested on a trace, or on what an event said. Raises UnknownNameError.
 
-        `name` is a trace, an event such as an undo or an exclusion, or a rollback.
+        `name` is a trace, an event such as an undo or an exclusion, a rollback or a revocation.
         """
         ...
 

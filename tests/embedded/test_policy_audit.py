@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tests.embedded.asking import Office
 from tests.embedded.documents import NOTES, SHELL, decided, event, excluded, step, undone
+from trustfold_schemas import actions
 from trustfold_schemas.decisions import ReasonCode
 from trustfold_schemas.errors import UnknownNameError
 from trustfold_schemas.instants import DAY
@@ -318,6 +319,24 @@ def test_impact_of_an_event_without_a_trace(office: Office) -> None:
     made = office.store.policy.impact("birth")
     assert [one.decision.decision_id for one in made.rested] == [decision.decision_id]
     assert made.rested[0].without.reason is ReasonCode.NO_HISTORY
+
+
+def test_impact_of_a_revocation(office: Office) -> None:
+    """What those whom it names did unasked before it, in order; nobody else, and nothing later."""
+    office.earned(3)
+    acted = office.ask("s1", "acting")
+    office.close_with(acted)
+    cancelled = office.ask("s1", "cancelled")
+    office.close_with(cancelled, "not_executed")
+    running = office.ask("s1", "running")
+    said = office.store.policy.say
+    other = said(lambda one: actions.trust_revoked(one, "ann", "a test", tool="mcp_*"))
+    leaked = said(lambda one: actions.trust_revoked(one, "ann", "a leaked key", tool="fs_*"))
+    office.store.policy.reinstate(leaked, "ann", "a new key")
+    assert office.ask("s1", "later").verdict.verdict == "allow"
+    assert office.store.policy.impact(leaked).acted == (acted, running)
+    assert office.store.policy.impact(leaked).rested == ()
+    assert office.store.policy.impact(other).acted == ()
 
 
 def test_impact_of_a_name_nobody_has(office: Office) -> None:

@@ -16,7 +16,7 @@ from trustfold_projections.laws.time_weights import HALF_LIFE, ZERO, g
 from trustfold_schemas.amounts import PPM
 from trustfold_schemas.decisions import Action, ReasonCode, Verdict
 from trustfold_schemas.events import Reversibility
-from trustfold_schemas.instants import DAY, HOUR, MINUTE
+from trustfold_schemas.instants import DAY, HOUR, MINUTE, SECOND
 from trustfold_schemas.scores import Corrupt, State, content_digest
 from trustfold_schemas.subject import Subject
 
@@ -225,6 +225,15 @@ def test_what_is_missing_is_a_sentence() -> None:
     assert verdict.missing == (
         "braked until 14:05 UTC and until a person grants once; 3 more grants"
     )
+
+
+def test_five_grants_of_a_second_ago_are_a_little_less_than_five() -> None:
+    """Effective numbers are compared as they are, and one fresh one more is what is missing."""
+    state = perfect(traces=10, granted=5, at=NOW - SECOND)
+    verdict = Asked(enforcing("reversible_with_cost"), state).verdict()
+    assert 4.9999 < verdict.effective_grants < 5
+    assert verdict.missing == "1 more sample; 1 more grant"
+    assert Asked(enforcing("reversible_with_cost"), state, now=NOW - SECOND).verdict().via
 
 
 def test_a_brake_that_ends_another_day_says_which() -> None:

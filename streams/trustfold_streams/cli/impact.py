@@ -21,7 +21,8 @@ from trustfold_streams.cli.verdicts import answer, decision_json, print_decision
 def impact(settings: Settings, name: str, as_json: bool) -> int:
     """List the promotions that a trace acted by, and those that rested on its evidence.
 
-    TRACE_OR_EVENT is a trace, an undo, an exclusion, a rollback or any other event of the log.
+    TRACE_OR_EVENT is a trace, an undo, an exclusion, a rollback or any other event of the log. Of
+    a revocation: the promotions acted by before it, of those whom it names.
     """
     with settings.open_policy("read") as policies:
         made = policies.impact(name)
@@ -37,7 +38,7 @@ def impact(settings: Settings, name: str, as_json: bool) -> int:
         return 0
     say(made.what)
     if made.acted:
-        print_decisions("promotions it acted by", [(decision, "") for decision in made.acted])
+        print_decisions("promotions acted by", [(decision, "") for decision in made.acted])
     print_impacts(made.rested)
     return 0
 

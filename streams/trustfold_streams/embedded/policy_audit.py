@@ -22,13 +22,14 @@ from trustfold_projections.laws.policy.hindsight import (
 from trustfold_schemas.decisions import Decision
 from trustfold_schemas.errors import UnknownNameError
 from trustfold_schemas.events import (
-    Event,
     RollbackLiftedEvent,
     SubjectRolledBackEvent,
     TraceEvent,
 )
+from trustfold_schemas.facts import Fact
 from trustfold_schemas.findings import UNREADABLE
 from trustfold_schemas.ledger import Entry
+from trustfold_schemas.policy_events import TrustRevokedEvent
 from trustfold_schemas.scores import Rollback
 from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded import audit, decisions, rows, thresholds
@@ -36,7 +37,14 @@ from trustfold_streams.embedded.errors import StoreDamagedError
 from trustfold_streams.embedded.findings import moment_named
 from trustfold_streams.embedded.memory import load_medians
 from trustfold_streams.embedded.names import NAMED
-from trustfold_streams.policy_hindsight import Stored, acted, digest_of, subjects_of, why_of
+from trustfold_streams.policy_hindsight import (
+    Stored,
+    acted,
+    acted_before,
+    digest_of,
+    subjects_of,
+    why_of,
+)
 from trustfold_streams.policy_port import Difference, Impacts, Why
 
 # ---- why ---------------------------------------------------------------------------------------
@@ -142,13 +150,17 @@ def _derived(
 def impact_of(connection: sqlite3.Connection, name: str) -> Impacts:
     """The promotions that a trace's steps acted by, and those that rested on its evidence.
 
-    `name` is a trace, or an event: feedback means its trace, a rollback its interval, any other
-    event of no trace its own entries. Raises UnknownNameError.
+    `name` is a trace, or an event: feedback means its trace, a rollback its interval, a revocation
+    what those whom it names did before, any other event of no trace its own entries. Raises
+    UnknownNameError.
     """
     trace_id, what = name, f"trace {name}"
     asked = any(True for _ in decisions.of_trace(connection, name))
     if not asked and not audit.knows_trace(connection, name):
-        event = _event_named(connection, name)
+        fact = _fact_named(connection, name)
+        event = fact.event
+        if isinstance(event, TrustRevokedEvent):
+            return _impact_of_revocation(connection, name, fact)
         if isinstance(event, SubjectRolledBackEvent | RollbackLiftedEvent):
             return _impact_of_rollback_event(connection, name, event)
         if not isinstance(event, TraceEvent):
@@ -174,6 +186,15 @@ def _impact_of_event(connection: sqlite3.Connection, name: str) -> Impacts:
     ]
     rested = _rested(connection, subjects, TakenBack(event_id=name))
     return Impacts(name=name, what=f"event {name}", acted=(), rested=tuple(rested))
+
+
+def _impact_of_revocation(connection: sqlite3.Connection, name: str, fact: Fact) -> Impacts:
+    every = (decision for _, decision in decisions.by_subject(connection))
+    made = acted_before(
+        fact, every, lambda trace_id: audit.read_facts(connection, Key("trace", trace_id))
+    )
+    by_position = sorted(made, key=lambda one: one.position)
+    return Impacts(name=name, what=f"revocation {name}", acted=tuple(by_position), rested=())
 
 
 def _impact_of_rollback_event(
@@ -247,11 +268,11 @@ def _one_of(policies: dict[int, Policy], decision: Decision) -> Policy:
     return policy
 
 
-def _event_named(connection: sqlite3.Connection, name: str) -> Event:
+def _fact_named(connection: sqlite3.Connection, name: str) -> Fact:
     row = connection.execute(
         f"SELECT {rows.FACT_COLUMNS} FROM facts WHERE {NAMED} ORDER BY recorded LIMIT 1",
         (name,),
     ).fetchone()
     if row is None:
         raise UnknownNameError(f"no event and no trace of the log is named {name!r}")
-    return rows.fact_of(row).event
+    return rows.fact_of(row)
