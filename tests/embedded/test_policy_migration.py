@@ -41,3 +41,19 @@ def test_a_reader_leaves_it_alone_and_says_so(old: Path) -> None:
     """Reading changes no file; the error says how to bring it on."""
     with pytest.raises(NewerStoreError, match="has layout 1"):
         EmbeddedStore.open(old, "read")
+
+
+def test_decisions_of_the_layout_before_get_their_head_noted(
+    path: Path, clock: ManualClock
+) -> None:
+    """What an older version decided is the log that a cut is held against."""
+    with EmbeddedStore.open(path, clock=clock) as store:
+        office = Office(store, clock)
+        office.rules()
+        office.ask()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM meta WHERE name = 'decisions'")
+        connection.execute("PRAGMA user_version = 3")
+    with EmbeddedStore.open(path, "write", clock=clock) as store:
+        assert store.verify().findings == []
+        assert store.verify().decisions == 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def _head(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     if value is not None and not re.fullmatch(r"[0-9a-f]{64}", value):
-        raise click.BadParameter("expected 64 hexadecimal digits, as `trustfold status` prints")
+        raise click.BadParameter("expected 64 hexadecimal digits, as `trustfold verify` prints")
     return value
 
 
@@ -34,7 +34,7 @@ def _head(_: click.Context, __: click.Parameter, value: str | None) -> str | Non
     "--anchor",
     metavar="HEAD",
     callback=_head,
-    help="A head of the chain that was kept elsewhere; it must be one this log had.",
+    help="A head that was kept elsewhere; it must be one that this log, or its decisions, had.",
 )
 @click.option(
     "--repair",
@@ -157,6 +157,8 @@ def _print(report: Report) -> None:
     if report.anchor and report.ok:
         out.print("the anchor is a head of this log")
     out.print(f"head {report.head}")
+    if report.decisions:
+        out.print(f"head of the decisions {report.decisions_head}")
 
 
 def _print_proofs(

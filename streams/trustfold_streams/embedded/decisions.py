@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import sqlite3
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -25,14 +26,20 @@ COLUMNS = (
 )
 _INSERT = f"INSERT INTO decisions ({COLUMNS}, chain) VALUES ({', '.join('?' * 17)})"
 
+HEAD: Final = "decisions"
+"""The name in `meta` of the chain of the last decision: a log that was cut off lacks it."""
+_NOTE = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+
 _VERDICT = msgspec.json.Decoder(Verdict)
 _OUT = msgspec.json.Encoder()
 
 
 def insert(connection: sqlite3.Connection, decision: Decision, before: bytes) -> None:
-    """Write a decision at the end of its log, behind the chain `before`."""
+    """Write a decision at the end of its log, behind the chain `before`, and note the new head."""
     row = _row(decision)
-    connection.execute(_INSERT, (*row, chained(before, row)))
+    chain = chained(before, row)
+    connection.execute(_INSERT, (*row, chain))
+    connection.execute(_NOTE, (HEAD, chain))
 
 
 def last(connection: sqlite3.Connection) -> tuple[int, int, bytes]:
@@ -41,6 +48,12 @@ def last(connection: sqlite3.Connection) -> tuple[int, int, bytes]:
         "SELECT position, recorded, chain FROM decisions ORDER BY position DESC LIMIT 1"
     ).fetchone()
     return row or (0, 0, rows.GENESIS)
+
+
+def noted_head(connection: sqlite3.Connection) -> object:
+    """The chain of the last decision as it was noted beside the log."""
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (HEAD,)).fetchone()
+    return rows.GENESIS if row is None else row[0]
 
 
 def asked_before(connection: sqlite3.Connection, action: Action, now: int) -> Decision | None:
@@ -78,9 +91,15 @@ def spot_check_owed(
 
 
 def read_decision(connection: sqlite3.Connection, decision_id: str) -> Decision:
-    """One decision. Raises UnknownNameError."""
+    """One decision. Raises UnknownNameError, StoreDamagedError where it may have been cut off."""
     decision = _one(connection, "decision_id = ?", (decision_id,))
     if decision is None:
+        if last(connection)[2] != noted_head(connection):
+            raise StoreDamagedError(
+                f"no decision is named {decision_id!r}, and the last decisions were cut off the "
+                "log: it does not end at the head that was noted beside it; `trustfold verify` "
+                "says what else differs"
+            )
         raise UnknownNameError(f"no decision is named {decision_id!r}")
     return decision
 
@@ -105,14 +124,14 @@ def of_trace(connection: sqlite3.Connection, trace_id: str) -> Iterator[Decision
     return _some(connection, "trace_id = ? ORDER BY position", (trace_id,))
 
 
-def chain_of(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
-    """Every decision's id in log order, and whether its row is as it was written."""
+def chain_of(connection: sqlite3.Connection) -> Iterator[tuple[str, bool, bytes]]:
+    """Every decision's id in log order, whether its row is as it was written, and its chain."""
     before, place = rows.GENESIS, 0
     for *row, chain in connection.execute(
         f"SELECT {COLUMNS}, chain FROM decisions ORDER BY position"
     ):
         place += 1
-        yield str(row[2]), row[0] == place and chained(before, tuple(row)) == chain
+        yield str(row[2]), row[0] == place and chained(before, tuple(row)) == chain, chain
         before, place = chain, row[0]
 
 

@@ -14,8 +14,8 @@ from trustfold_schemas.findings import UNREADABLE
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
-from trustfold_streams.embedded import decisions, thresholds
-from trustfold_streams.embedded.findings import Report, subject_named
+from trustfold_streams.embedded import decisions, rows, thresholds
+from trustfold_streams.embedded.findings import Report, head_named, subject_named
 from trustfold_streams.embedded.reader import history_of
 
 PROOF = "decisions"
@@ -37,13 +37,24 @@ def check_decisions(connection: sqlite3.Connection, report: Report) -> None:
 def _check_chain(connection: sqlite3.Connection, report: Report) -> set[str]:
     """Walk the chain; the ids of the decisions that stand as they were written."""
     sound: set[str] = set()
-    for decision_id, holds in decisions.chain_of(connection):
+    head = rows.GENESIS
+    for decision_id, holds, head in decisions.chain_of(connection):
         report.decisions += 1
+        report.passed(head)
         if holds:
             sound.add(decision_id)
         else:
             words = "the chain breaks here: the decision or one before it differs"
             report.found(PROOF, f"decision {decision_id}", words)
+    noted = decisions.noted_head(connection)
+    if head != noted:
+        report.found(
+            PROOF,
+            "the end of the log",
+            f"it ends at {head_named(head)}, noted beside it is {head_named(noted)}: decisions "
+            "were cut off, or added by another hand",
+        )
+    report.decisions_head = head_named(head)
     return sound
 
 

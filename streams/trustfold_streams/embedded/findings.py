@@ -9,7 +9,11 @@ from trustfold_streams.embedded import rows
 
 
 class Report(Findings, kw_only=True):
-    """The outcome of a verification."""
+    """The outcome of a verification.
+
+    `anchored` says whether the anchor is a head that one of the two chains ever had, facts and
+    decisions; None where no anchor was given.
+    """
 
     facts: int = 0
     entries: int = 0
@@ -19,7 +23,14 @@ class Report(Findings, kw_only=True):
     decisions: int = 0
     dead_letters: int = 0
     head: str = rows.GENESIS.hex()
+    decisions_head: str = rows.GENESIS.hex()
     anchor: str | None = None
+    anchored: bool | None = None
+
+    def passed(self, head: object) -> None:
+        """A chain had this head: it may be the anchor."""
+        if self.anchor is not None and head_named(head) == self.anchor:
+            self.anchored = True
 
     def unreadable(self, proof: str, where: str, error: Exception) -> None:
         """Add a row that no law can read."""
@@ -32,6 +43,11 @@ def moment_named(moment: object) -> str:
         return format_instant(moment)  # type: ignore[arg-type]
     except (OverflowError, TypeError):
         return f"{moment!r} (no moment of the calendar)"
+
+
+def head_named(head: object) -> str:
+    """A head of a chain for people; whatever else stands in its place as it is."""
+    return head.hex() if isinstance(head, bytes) else f"{head!r} (no head of a chain)"
 
 
 def subject_named(subject: Subject) -> str:
