@@ -7,13 +7,10 @@ Where to look instead: `store` is the async one for runtimes.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Literal
 
 from trustfold_projections.laws.explanation import Explanation, explain, state_if
 from trustfold_projections.laws.fold import refold_as_of
@@ -28,75 +25,33 @@ from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.status import PipelineStatus
 from trustfold_schemas.stored_dead_letters import StoredDeadLetter
 from trustfold_schemas.subject import Subject
-from trustfold_streams.clock import Clock, SystemClock
+from trustfold_streams.clock import Clock
 from trustfold_streams.kafka import facts, standing
+from trustfold_streams.kafka.calls import BrokerCalls
 from trustfold_streams.kafka.dead_letters import read_letters
 from trustfold_streams.kafka.errors import StaleTableError
-from trustfold_streams.kafka.reaching import quiet_client, topics_there, translated
 from trustfold_streams.kafka.reading import TopicReader
 from trustfold_streams.kafka.replaying import replay
 from trustfold_streams.kafka.sending import Sender
 from trustfold_streams.kafka.settings import KafkaSettings
-from trustfold_streams.kafka.visit import Visit, rollbacks_of
+from trustfold_streams.kafka.visit import rollbacks_of
 from trustfold_streams.store_port import BATCH
 
 SOURCE = "trustfold/kafka"
 """The source of events that are published by a call on the store."""
 
-R = TypeVar("R")
 
+class KafkaStore(BrokerCalls):
+    """An open store on a broker.
 
-class KafkaStore:
-    """An open store on a broker; made by `KafkaStore.open`. Use as a context manager.
-
-    Raises BrokerError where the broker fails, UnsafeTopicsError where topics are missing, and
-    StaleTableError where what was asked for is not known to be complete.
+    Raises StaleTableError where what was asked for is not known to be complete.
     """
 
     def __init__(
         self, settings: KafkaSettings, stamp: Stamp = OWNER, clock: Clock | None = None
     ) -> None:
-        self.settings = settings
-        self.stamp = stamp
-        self.clock: Clock = SystemClock() if clock is None else clock
-        self._open = contextlib.ExitStack()
-        self._open.enter_context(quiet_client())
-        self._runner = self._open.enter_context(asyncio.Runner())
+        super().__init__(settings, stamp, clock)
         self._reader = TopicReader(settings)
-        try:
-            self._visit = Visit(settings, self.clock, self._run(topics_there(settings)))
-        except BaseException:
-            self._open.close()
-            raise
-
-    @classmethod
-    def open(
-        cls, settings: KafkaSettings, stamp: Stamp = OWNER, clock: Clock | None = None
-    ) -> Self:
-        """Reach the broker. Raises BrokerUnreachableError where nobody answers."""
-        return cls(settings, stamp, clock)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the broker; what was acknowledged is there."""
-        try:
-            self._run(self._visit.stop())
-        finally:
-            self._open.close()
-
-    def _run(self, work: Coroutine[Any, Any, R]) -> R:
-        with translated(self.settings):
-            return self._runner.run(work)
 
     # ---- the table -----------------------------------------------------------------------------
 

@@ -9,9 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine
-from types import TracebackType
-from typing import Any, Self, TypeVar
 
 from trustfold_projections.laws.policy import Policy
 from trustfold_projections.laws.policy.hindsight import Differing, Impact
@@ -19,79 +16,35 @@ from trustfold_schemas.decisions import Action, Decision, Verdict
 from trustfold_schemas.events import Reversibility
 from trustfold_schemas.facts import OWNER, Stamp
 from trustfold_schemas.subject import Subject
-from trustfold_streams.clock import Clock, SystemClock
+from trustfold_streams.clock import Clock
 from trustfold_streams.kafka import policy_audit
+from trustfold_streams.kafka.calls import BrokerCalls
 from trustfold_streams.kafka.errors import StaleTableError
 from trustfold_streams.kafka.policy import KafkaPolicy
-from trustfold_streams.kafka.reaching import quiet_client, topics_there, translated
 from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.standing import alive
 from trustfold_streams.kafka.table import TableReader
-from trustfold_streams.kafka.visit import FRESH_SECONDS_MAX, LOAD_SECONDS_MAX, LOOK_SECONDS, Visit
+from trustfold_streams.kafka.visit import FRESH_SECONDS_MAX, LOAD_SECONDS_MAX, LOOK_SECONDS
 from trustfold_streams.policy_port import Impacts, Why, Write
 
-R = TypeVar("R")
 
-
-class KafkaPolicyStore:
-    """The policy of a pipeline for one command; made by `open`. Use as a context manager.
-
-    Raises BrokerError where the broker fails, and UnsafeTopicsError where topics are missing.
-    """
+class KafkaPolicyStore(BrokerCalls):
+    """The policy of a pipeline for one command."""
 
     def __init__(
         self, settings: KafkaSettings, stamp: Stamp = OWNER, clock: Clock | None = None
     ) -> None:
-        self.settings = settings
-        self.stamp = stamp
-        self.clock: Clock = SystemClock() if clock is None else clock
-        self._open = contextlib.ExitStack()
-        self._open.enter_context(quiet_client())
-        self._runner = self._open.enter_context(asyncio.Runner())
+        super().__init__(settings, stamp, clock)
         self._policy: KafkaPolicy | None = None
         self._table = TableReader(settings, self.clock)
         self._loaded = False
-        try:
-            self._visit = Visit(settings, self.clock, self._run(topics_there(settings)))
-        except BaseException:
-            self._open.close()
-            raise
-
-    @classmethod
-    def open(
-        cls, settings: KafkaSettings, stamp: Stamp = OWNER, clock: Clock | None = None
-    ) -> Self:
-        """Reach the broker. Raises BrokerUnreachableError where nobody answers."""
-        return cls(settings, stamp, clock)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the broker; what was acknowledged is there."""
-        try:
-            self._run(self._stop())
-        finally:
-            self._open.close()
 
     async def _stop(self) -> None:
         if self._policy is not None:
             await self._policy.__aexit__(None, None, None)
         if self._loaded:
             await self._table.stop()
-        await self._visit.stop()
-
-    def _run(self, work: Coroutine[Any, Any, R]) -> R:
-        with translated(self.settings):
-            return self._runner.run(work)
+        await super()._stop()
 
     async def _held(self, *, scores: bool = False) -> KafkaPolicy:
         """The policy; with the table of scores, as complete as a worker makes it."""
