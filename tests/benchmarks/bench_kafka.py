@@ -246,10 +246,7 @@ async def _restore(bootstrap: str) -> None:
             await asyncio.gather(*await send(producer, outputs))
     finally:
         await producer.stop()
-    tasks = [
-        PartitionTask(settings, FoldStage(settings.topic), p, None, "bench")  # type: ignore[arg-type]
-        for p in range(PARTITIONS)
-    ]
+    tasks = [PartitionTask(settings, FoldStage(settings.topic), p) for p in range(PARTITIONS)]
     started = time.monotonic()
     await asyncio.gather(*(task._restore() for task in tasks))
     seconds = time.monotonic() - started

@@ -6,6 +6,7 @@ What befalls it here is what clients and operators do; what the machines do is i
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 import zlib
@@ -36,12 +37,15 @@ from tests.broker.running import Running
 from tests.embedded.documents import Data, event, lifted, recorded_step, rolled_back, step
 from tests.kafka.wide import answer, recorded_wide, wide_step
 from trustfold_schemas.decoding import EVENT_BYTES_MAX, decode_event
+from trustfold_schemas.events import STEPS_MAX
 from trustfold_streams.clock import SystemClock
 from trustfold_streams.kafka.publisher import topic_of
 from trustfold_streams.kafka.settings import InputTopic, KafkaSettings
 from trustfold_streams.kafka.worker import EXIT_RESTART
 
 pytestmark = pytest.mark.broker
+
+WHOLE = os.environ.get("TRUSTFOLD_FIRE") == "whole"
 
 
 @pytest.fixture
@@ -61,6 +65,28 @@ async def test_a_clean_run(settings: KafkaSettings) -> None:
         ledger = await must_equal(settings, [*medians(), *load])
     kinds = {entry.kind for entry in ledger.entries}
     assert kinds == {"evidence", "correction", "brake", "self_play", "initial"}
+
+
+@story
+async def test_the_groups_offsets_say_where_the_tasks_were(settings: KafkaSettings) -> None:
+    """Tools that watch a group's lag see each stage's position, though no transaction holds it."""
+    load = list(mixed(50, 3))
+    await create(settings)
+    async with working(settings) as worker:
+        await publish(settings, load)
+        await must_equal(settings, load)
+        reached = {
+            manager.group: {p: at for task in manager.tasks.values() for p, at in task.next.items()}
+            for manager in worker.managers
+        }
+    client = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap)
+    await client.start()
+    try:
+        for group, positions in reached.items():
+            told = await client.list_consumer_group_offsets(group)
+            assert {place: offset for place, (offset, _) in told.items()} == positions
+    finally:
+        await client.close()
 
 
 @story
@@ -129,22 +155,23 @@ async def test_the_largest_legal_event(settings: KafkaSettings) -> None:
 @story
 async def test_a_trace_that_fits_no_record(settings: KafkaSettings, tmp_path: Path) -> None:
     """Single steps and answers with wide names, over 8 MiB of state, killed in between."""
-    load = [recorded_wide("wide", n, many=n % 10 == 0) for n in range(2_500)]
+    steps = STEPS_MAX if WHOLE else 2_500
+    load = [recorded_wide("wide", n, many=n % 10 == 0) for n in range(steps)]
     load += [answer(n, [wide_step(n * 9 + k)["step_id"] for k in range(600)]) for n in range(10)]
-    data: Data = {"trace_id": "wide", "outcome": "completed", "steps": [], "step_count": 2_500}
+    data: Data = {"trace_id": "wide", "outcome": "completed", "steps": [], "step_count": steps}
     load.append(event("trace.closed", "close/wide", data, START))
     await create(settings)
     worker = WorkerProcess(settings, tmp_path / "log")
     try:
         await worker.ready()
-        await publish(settings, load[:1_500])
+        await publish(settings, load[: steps // 2])
         assert await table(settings) == {}
         worker.signal(signal.SIGKILL)
         await worker.gone()
         worker.end()
         worker = WorkerProcess(settings, tmp_path / "log")
         await worker.ready()
-        await publish(settings, load[1_500:])
+        await publish(settings, load[steps // 2 :])
         await must_equal(settings, load)
         assert worker.exit_code is None, worker.last_words()
     finally:

@@ -21,9 +21,10 @@ from trustfold_streams.kafka.stage import Record
 
 BATCH_BYTES_MAX = 512 << 10
 FETCH_WAIT_MS = 50
-"""How long a broker may hold back an empty fetch. A partition that was just read takes part in the
-next one only, so this stands between a record and its reader once a stage: 500 ms made a score
-visible after 930 ms in the middle, 50 ms after 280, for some hundredths of a core when idle."""
+"""How long a broker may hold back an empty fetch of many partitions: one that was just read takes
+part in the next fetch only, so its next record may wait so long for others that have none."""
+LONE_FETCH_WAIT_MS = 500
+"""The same for a consumer of one partition, whose record ends the wait at once."""
 REQUEST_BYTES_MAX = 8 << 20
 FETCH_BYTES_MAX = 8 << 20
 REQUEST_TIMEOUT_MS = 10_000
@@ -83,7 +84,7 @@ def new_consumer(
         enable_auto_commit=False,
         auto_offset_reset=more.pop("auto_offset_reset", "earliest"),
         max_partition_fetch_bytes=FETCH_BYTES_MAX,
-        fetch_max_wait_ms=FETCH_WAIT_MS,
+        fetch_max_wait_ms=more.pop("fetch_max_wait_ms", FETCH_WAIT_MS),
         **settings.client_options(),
         **more,
     )

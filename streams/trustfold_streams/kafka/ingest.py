@@ -47,11 +47,11 @@ from trustfold_streams.kafka.records import (
 from trustfold_streams.kafka.settings import INPUT_TOPICS, InputTopic, KafkaSettings
 from trustfold_streams.kafka.stage import Record
 from trustfold_streams.kafka.task import (
-    GATHER_SECONDS,
     RECORDS_MAX,
     STALLED_SECONDS,
     Hook,
     no_hook,
+    rest,
 )
 
 log = logging.getLogger("trustfold.kafka.ingest")
@@ -147,12 +147,13 @@ class IngestStage(GroupMember):
         while True:
             self.alive_at = time.monotonic()
             got = await self._poll()
-            async with self._batch:
-                if got:
-                    await asyncio.sleep(GATHER_SECONDS)
+            if got:
+                began = time.monotonic()
+                async with self._batch:
                     await self._process(
                         [record_of(record) for place in sorted(got) for record in got[place]]
                     )
+                await rest(began)
 
     async def _poll(self) -> dict[TopicPartition, list[ConsumerRecord]]:
         assert self._consumer is not None

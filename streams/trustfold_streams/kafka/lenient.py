@@ -47,7 +47,7 @@ class _Names(bytearray):
 
 
 class _Batch:
-    """A batch as the compiled parser has it; where that fails, the rest of it by the slow one."""
+    """A batch as the compiled parser has it; where that fails, as the slow one has it."""
 
     def __init__(self, quick: Any, packed: memoryview) -> None:
         self._quick = quick
@@ -60,15 +60,10 @@ class _Batch:
         return next(self._quick)
 
     def __iter__(self) -> Iterator[Any]:
-        taken = 0
         try:
-            for record in self._quick:
-                yield record
-                taken += 1
+            return iter(list(self._quick))
         except UnicodeDecodeError:
-            for number, record in enumerate(self._slowly()):
-                if number >= taken:
-                    yield record
+            return iter(self._slowly())
 
     def _slowly(self) -> Any:
         batch = _parsing._DefaultRecordBatchPy(bytes(self._packed))  # noqa: SLF001 - the only one

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Iterable
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import IllegalStateError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from trustfold_streams.clock import Clock
 from trustfold_streams.kafka.clients import Watermarks, new_consumer
@@ -21,6 +22,8 @@ from trustfold_streams.kafka.task import STALLED_SECONDS, Hook, PartitionTask, n
 log = logging.getLogger("trustfold.kafka.manager")
 
 REBALANCE_TIMEOUT_MS = 30_000
+LAST_WORD_SECONDS = 2.0
+"""So long a worker that ends tries to tell tools where it was."""
 
 
 class TaskManager(ConsumerRebalanceListener):
@@ -45,6 +48,7 @@ class TaskManager(ConsumerRebalanceListener):
         self._watermarks = Watermarks(settings, f"{self.group}-ends")
         self._targets: dict[int, tuple[int, dict[TopicPartition, int]]] = {}
         self._caught_up: dict[int, int] = {}
+        self._told: dict[TopicPartition, int] = {}
 
     async def start(self) -> None:
         """Join the group."""
@@ -68,6 +72,9 @@ class TaskManager(ConsumerRebalanceListener):
         """Finish the transactions in flight, then leave the group."""
         try:
             await self._pause_all()
+            with contextlib.suppress(TimeoutError, KafkaError):
+                async with asyncio.timeout(LAST_WORD_SECONDS):
+                    await self.keep_group()
             for task in self.tasks.values():
                 await task.close()
             self.tasks.clear()
@@ -90,6 +97,7 @@ class TaskManager(ConsumerRebalanceListener):
         """Close the tasks that left, start those that came or stayed; opening goes on behind."""
         try:
             self.rebalances += 1
+            self._leave_to_tasks(assigned)
             partitions: dict[int, set[str]] = {}
             for place in assigned:
                 partitions.setdefault(place.partition, set()).add(place.topic)
@@ -109,12 +117,22 @@ class TaskManager(ConsumerRebalanceListener):
             self._fail(error)
             raise
 
+    def _leave_to_tasks(self, assigned: Iterable[TopicPartition]) -> None:
+        """The group says only whose a partition is; its task reads it, by a consumer of its own.
+
+        A fetch of aiokafka's waits for all of a broker's partitions that it has records of and that
+        were not asked for yet: one task's transaction would hold up all the others.
+        """
+        assert self._consumer is not None
+        for place in assigned:
+            self._consumer.pause(place)
+            self._consumer.seek(place, 0)  # or it would look for where to go on
+
     def _start(self, partition: int) -> None:
         task = self.tasks.get(partition)
         if task is None:
-            assert self._consumer is not None
             task = self.tasks[partition] = PartitionTask(
-                self._settings, self.stage, partition, self._consumer, self.group, self._hook
+                self._settings, self.stage, partition, self._hook
             )
         task.start().add_done_callback(self._ended)
 
@@ -160,6 +178,28 @@ class TaskManager(ConsumerRebalanceListener):
             )
         return made
 
+    async def keep_group(self) -> None:
+        """Stay a member, and commit where the tasks are for tools that watch a group's lag.
+
+        Nothing here reads these offsets; in each transaction they cost two of five requests (0019).
+        """
+        assert self._consumer is not None
+        await self._consumer.getmany()  # gives nothing; who never asks is taken for stuck
+        assigned = self._consumer.assignment()
+        offsets = {
+            place: at
+            for task in self.tasks.values()
+            for place, at in task.next.items()
+            if place in assigned and self._told.get(place) != at
+        }
+        if offsets:
+            try:
+                await self._consumer.commit(offsets)
+            except (CommitFailedError, IllegalStateError) as error:
+                log.info("a rebalance came before offsets were told: %s", error)
+            else:
+                self._told.update(offsets)
+
     async def _reach(self) -> None:
         """Compare each task with the ends noted before, note the present ones, compare again."""
         await self._compare()
@@ -185,22 +225,12 @@ class TaskManager(ConsumerRebalanceListener):
 
     async def _past(self, task: PartitionTask, target: dict[TopicPartition, int]) -> bool:
         """Whether a task has processed up to these ends; control records leave gaps at an end."""
-        for place, end in target.items():
-            if task.next.get(place, 0) >= end:
-                continue
-            if not task.idle or place not in self._assignment():
-                return False
-            assert self._consumer is not None
-            try:
-                if await self._consumer.position(place) < end:
-                    return False
-            except IllegalStateError:  # a rebalance took it away just now
-                return False
-        return True
-
-    def _assignment(self) -> set[TopicPartition]:
-        assert self._consumer is not None
-        return set(self._consumer.assignment())
+        if all(task.next.get(place, 0) >= end for place, end in target.items()):
+            return True
+        if not task.idle:
+            return False
+        reached = await task.reached()
+        return all(reached[place] >= end for place, end in target.items())
 
     def lag(self) -> dict[int, int]:
         """Records between each partition's position and the end noted last."""

@@ -9,7 +9,13 @@ from aiokafka.errors import OffsetOutOfRangeError
 
 from trustfold_projections.laws.medians import MedianTable
 from trustfold_streams.kafka.apart import ApartLog
-from trustfold_streams.kafka.clients import lost_input, new_consumer, record_of
+from trustfold_streams.kafka.clients import (
+    LONE_FETCH_WAIT_MS,
+    lost_input,
+    new_consumer,
+    record_of,
+    started,
+)
 from trustfold_streams.kafka.settings import KafkaSettings
 
 WAIT_SECONDS = 30.0
@@ -24,6 +30,7 @@ class MedianTail:
         self._log = ApartLog(settings, "cost-median")
         self._read = asyncio.Condition()
         self._consumer: AIOKafkaConsumer | None = None
+        self._asking: AIOKafkaConsumer | None = None
         self._running: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[None] | None = None
 
@@ -36,10 +43,13 @@ class MedianTail:
 
     async def start(self) -> None:
         """Begin to read, from the start of the log."""
+        name = f"{self._settings.app_id}-medians"
         self._consumer = new_consumer(
-            self._settings, f"{self._settings.app_id}-medians", auto_offset_reset="none"
+            self._settings, name, auto_offset_reset="none", fetch_max_wait_ms=LONE_FETCH_WAIT_MS
         )
         await self._consumer.start()
+        # On a connection of its own: on the other a question waits for the fetch before it.
+        self._asking = await started(new_consumer(self._settings, f"{name}-end"))
         self._consumer.assign([self._place])
         self._consumer.seek(self._place, 0)
         self._running = asyncio.create_task(self._run(), name="medians")
@@ -50,8 +60,9 @@ class MedianTail:
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
-        if self._consumer is not None:
-            await self._consumer.stop()
+        for consumer in (self._consumer, self._asking):
+            if consumer is not None:
+                await consumer.stop()
 
     async def table(self) -> MedianTable:
         """The table, once it holds everything that the log holds now.
@@ -60,7 +71,8 @@ class MedianTail:
         is in it.
         """
         assert self._consumer is not None
-        end = (await self._consumer.end_offsets([self._place]))[self._place]
+        assert self._asking is not None
+        end = (await self._asking.end_offsets([self._place]))[self._place]
         async with asyncio.timeout(WAIT_SECONDS):
             async with self._read:
                 while await self._consumer.position(self._place) < end:

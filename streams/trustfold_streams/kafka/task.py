@@ -20,6 +20,7 @@ from aiokafka.errors import OffsetOutOfRangeError
 from msgspec import Struct
 
 from trustfold_streams.kafka.clients import (
+    LONE_FETCH_WAIT_MS,
     PartitionReader,
     lost_input,
     new_consumer,
@@ -44,8 +45,8 @@ RECORDS_MAX = 4_000
 """Records a batch."""
 STALLED_SECONDS = 60.0
 """What has not come round in this time is stuck: max_poll_interval would not notice."""
-GATHER_SECONDS = 0.03
-"""How long a batch waits for more after its first record: a transaction an event would saturate."""
+REST_SECONDS_MAX = 0.03
+"""How long at most a loop rests after a batch, see `rest`."""
 
 Hook = Callable[[str, int, str], None]
 """Called at named moments (stage, partition, moment), so that tests can stop a worker there."""
@@ -53,6 +54,15 @@ Hook = Callable[[str, int, str], None]
 
 def no_hook(_stage: str, _partition: int, _moment: str) -> None:
     """Nothing happens at the named moments."""
+
+
+async def rest(began: float) -> None:
+    """Rest after a batch as long as it took, so that the next one finds more than one record.
+
+    A transaction an event would saturate a broker at a hundred events a second; a record that comes
+    to an idle loop is taken at once. `began` is the monotonic time at which the batch did.
+    """
+    await asyncio.sleep(min(time.monotonic() - began, REST_SECONDS_MAX))
 
 
 class Counters(Struct):
@@ -73,8 +83,6 @@ class PartitionTask:
         settings: KafkaSettings,
         stage: Stage,
         partition: int,
-        consumer: AIOKafkaConsumer,
-        group: str,
         hook: Hook = no_hook,
     ) -> None:
         self.stage = stage
@@ -83,18 +91,16 @@ class PartitionTask:
         self.alive_at = time.monotonic()
         self.next: dict[TopicPartition, int] = {}
         self._settings = settings
-        self._consumer = consumer
-        self._group = group
         self._hook = hook
         self._name = f"{settings.app_id}-{stage.name}-{partition}"
         self._reader = PartitionReader(settings, f"{self._name}-lookup")
         self.work = stage.task(partition, self._lookup)
         self._producer: AIOKafkaProducer | None = None
+        self._consumer: AIOKafkaConsumer | None = None
         self._positions: dict[str, int] = {}
         self._running: asyncio.Task[None] | None = None
         self._stopping = False
         self._polling = False
-        self._gathering = False
 
     @property
     def inputs(self) -> list[TopicPartition]:
@@ -109,7 +115,17 @@ class PartitionTask:
     @property
     def idle(self) -> bool:
         """Whether it waits for records, with none in hand."""
-        return self._polling and not self._gathering
+        return self._polling
+
+    @property
+    def _input(self) -> AIOKafkaConsumer:
+        """Its own consumer of its inputs, which is in no group."""
+        assert self._consumer is not None
+        return self._consumer
+
+    async def reached(self) -> Mapping[TopicPartition, int]:
+        """Where the reading of its inputs is; beyond `next` are only control records, if idle."""
+        return {place: await self._input.position(place) for place in self.inputs}
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -134,6 +150,11 @@ class PartitionTask:
         """Pause, and let the producer go."""
         await self.pause()
         await self._reader.stop()
+        await self._stop_clients()
+
+    async def _stop_clients(self) -> None:
+        if self._consumer is not None:
+            await self._consumer.stop()
         if self._producer is not None:
             await self._producer.stop()
 
@@ -141,23 +162,34 @@ class PartitionTask:
         if not self.opened:
             await self._open()
         for place in self.inputs:
-            self._consumer.seek(place, self.next[place])
+            self._input.seek(place, self.next[place])
         while not self._stopping:
             self.alive_at = time.monotonic()
             records = await self._poll()
             if records:
+                began = time.monotonic()
                 await self._process(records)
+                await rest(began)
 
     async def _open(self) -> None:
         if self._producer is not None:
             # An opening that was cancelled by a rebalance: begin it anew.
-            await self._producer.stop()
+            await self._stop_clients()
             self.work = self.stage.task(self.partition, self._lookup)
         self._producer = new_producer(self._settings, self._name, self._name)
         # start() is init_transactions: the previous owner is fenced and its transaction ended.
         await self._producer.start()
         self._hook(self.stage.name, self.partition, "fenced")
         await self._restore()
+        self._consumer = await started(
+            new_consumer(
+                self._settings,
+                self._name,
+                auto_offset_reset="none",
+                fetch_max_wait_ms=LONE_FETCH_WAIT_MS,
+            )
+        )
+        self._consumer.assign(self.inputs)
         self.next = await self._starting_offsets()
         self._hook(self.stage.name, self.partition, "restored")
 
@@ -204,8 +236,8 @@ class PartitionTask:
             await consumer.stop()
 
     async def _starting_offsets(self) -> dict[TopicPartition, int]:
-        """Where to go on: the row beside the states is the truth, not the group's offset."""
-        beginning = await self._consumer.beginning_offsets(self.inputs)
+        """Where to go on: the row beside the states is the truth, no offset of a group."""
+        beginning = await self._input.beginning_offsets(self.inputs)
         made: dict[TopicPartition, int] = {}
         for place in self.inputs:
             position = self._positions.get(f"{place.topic}/{place.partition}")
@@ -231,19 +263,11 @@ class PartitionTask:
     async def _poll(self) -> list[Record]:
         self._polling = True
         try:
-            got = await self._consumer.getmany(
-                *self.inputs, timeout_ms=1_000, max_records=RECORDS_MAX
-            )
-            if got:
-                self._gathering = True
-                await asyncio.sleep(GATHER_SECONDS)
-                more = await self._consumer.getmany(*self.inputs, max_records=RECORDS_MAX)
-                for place, records in more.items():
-                    got.setdefault(place, []).extend(records)
+            got = await self._input.getmany(*self.inputs, timeout_ms=1_000, max_records=RECORDS_MAX)
         except OffsetOutOfRangeError as error:
-            raise await lost_input(self._consumer, error) from error
+            raise await lost_input(self._input, error) from error
         finally:
-            self._polling = self._gathering = False
+            self._polling = False
         return [record_of(record) for place in sorted(got) for record in got[place]]
 
     async def _process(self, records: list[Record]) -> None:
@@ -262,7 +286,7 @@ class PartitionTask:
         self.counters.transaction_seconds += time.monotonic() - began
 
     async def _commit(self, batch: Batch, offsets: dict[TopicPartition, int]) -> None:
-        """One transaction: states with their position, outputs, and the group's offsets."""
+        """One transaction: states with their position, and outputs."""
         producer = self._producer
         assert producer is not None
         positions = {f"{place.topic}/{place.partition}": at for place, at in offsets.items()}
@@ -274,7 +298,6 @@ class PartitionTask:
         await producer.begin_transaction()
         futures = await send(producer, [*rows, *batch.outputs])
         self._hook(self.stage.name, self.partition, "sent")
-        await producer.send_offsets_to_transaction(offsets, self._group)
         # Before the commit, always: it succeeds although a batch of its own failed.
         await asyncio.gather(*futures)
         self._hook(self.stage.name, self.partition, "acknowledged")

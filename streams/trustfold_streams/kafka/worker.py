@@ -157,6 +157,8 @@ class Worker:
             if stalled:
                 raise RuntimeError(f"stage {stage_name(stage)} stalled in partitions {stalled}")
             made += await stage.progress()
+        for manager in self.managers:
+            await manager.keep_group()
         if any(self._moved(progress) for progress in made):
             self._restless_until = time.monotonic() + SETTLE_SECONDS
         due = [progress for progress in made if self._due(progress)]
