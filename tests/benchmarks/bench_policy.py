@@ -6,6 +6,7 @@ names the sizes (default 10000,1000000; a million takes some minutes and 3 GB of
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import multiprocessing
 import os
@@ -15,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import trustfold
 from tests.benchmarks.loads import versions
 from tests.benchmarks.policy_loads import NOW, documents, rules
 from tests.benchmarks.policy_loads import subject as subject_of
@@ -27,7 +29,7 @@ from trustfold_streams.embedded.policy_table import PolicyTable
 from trustfold_streams.embedded.quiet import collector_off
 
 SIZES = [int(n) for n in os.environ.get("TRUSTFOLD_BENCH_SUBJECTS", "10000,1000000").split(",")]
-PEEKS, PASSES, DECISIONS = 100_000, 8, 1_000
+PEEKS, PASSES, DECISIONS, CALLERS = 100_000, 8, 1_000, 32
 
 
 def test_bench_policy(tmp_path: Path) -> None:
@@ -130,6 +132,24 @@ def _decisions(path: Path, size: int) -> None:
         state, action = store.state(subject), Action(subject, "reversible", "t", "s")
         p50, _, _ = _each(lambda: decide(state, policy, action, NOW), 10_000)
         print(f"          the law {p50:.1f} us")
+    asyncio.run(_decisions_at_once(path, size))
+
+
+async def _decisions_at_once(path: Path, size: int) -> None:
+    """Callers that wait for each other's disk, as those of a server do."""
+    chance = random.Random(9)
+    async with trustfold.open(path, clock=ManualClock(NOW)) as store:
+        numbers = iter(range(DECISIONS))
+
+        async def caller() -> None:
+            for number in numbers:
+                subject = subject_of(chance.randrange(size))
+                await store.decide(Action(subject, "reversible", f"then/{number}", "s1", "f1"))
+
+        started = time.perf_counter()
+        await asyncio.gather(*[caller() for _ in range(CALLERS)])
+        rate = DECISIONS / (time.perf_counter() - started)
+        print(f"          decide, durable, {CALLERS} callers at once: {rate:,.0f}/s")
 
 
 def _each(work: Callable[[], object], times: int) -> tuple[float, float, float]:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import trustfold
 from tests.embedded.asking import Office
 from tests.embedded.documents import NOTES
-from trustfold_schemas.errors import ActionError, UnknownNameError
+from trustfold_schemas.decisions import Decision
+from trustfold_schemas.errors import ActionError, NotPermittedError, UnknownNameError
+from trustfold_schemas.facts import Stamp
 from trustfold_schemas.instants import SECOND
 from trustfold_streams.clock import ManualClock
 from trustfold_streams.embedded import EmbeddedStore
+from trustfold_streams.embedded.async_store import AsyncEmbeddedStore
+from trustfold_streams.embedded.errors import StoreDamagedError
 
-ACTION = {
+ACTION: dict[str, Any] = {
     "subject": NOTES,
     "reversibility": "reversible",
     "trace_id": "now",
@@ -131,3 +137,53 @@ def test_an_action_without_a_word_is_of_unknown_reversibility(office: Office, pa
         assert decision.verdict.reason is trustfold.ReasonCode.UNKNOWN_REVERSIBILITY
 
     asyncio.run(run())
+
+
+def test_questions_at_once_are_answered_one_after_the_other(office: Office, path: Path) -> None:
+    """Each is recorded before it is answered; the same question has the same answer."""
+    asked = [ACTION | {"step_id": f"s{number % 300}"} for number in range(600)]
+
+    async def run() -> list[Decision]:
+        async with trustfold.open(path, clock=office.clock) as store:
+            return await asyncio.gather(*[store.decide(one) for one in asked])
+
+    made = asyncio.run(run())
+    assert [one.action.step_id for one in made] == [one["step_id"] for one in asked]
+    assert made[:300] == made[300:]
+    assert office.store.policy.decisions(NOTES) == made[:300]
+    assert office.store.verify().ok
+
+
+def test_a_question_that_may_not_be_asked_spoils_no_other(office: Office, path: Path) -> None:
+    """A runtime that asks about another scope is refused; who waits beside it is answered."""
+    other = ACTION | {"subject": NOTES._replace(scope="theirs")}
+
+    async def run() -> list[Decision | BaseException]:
+        stamp = Stamp("runtime", scopes=("",))
+        async with AsyncEmbeddedStore(path, stamp, office.clock) as store:
+            return await asyncio.gather(
+                *[store.decide(one) for one in (ACTION, other, ACTION)], return_exceptions=True
+            )
+
+    first, refused, again = asyncio.run(run())
+    assert isinstance(refused, NotPermittedError)
+    assert isinstance(first, Decision)
+    assert first == again
+    assert office.store.policy.decisions(NOTES) == [first]
+
+
+def test_what_keeps_one_answer_keeps_all_that_wait(office: Office, path: Path) -> None:
+    """A damaged store is said to each, and a cancelled question leaves nothing behind."""
+
+    async def run() -> list[Decision | BaseException]:
+        async with trustfold.open(path, clock=office.clock) as store:
+            late = asyncio.ensure_future(store.decide(ACTION))
+            await asyncio.sleep(0)
+            late.cancel()
+            with sqlite3.connect(path) as connection:
+                connection.execute("ALTER TABLE decisions RENAME TO gone")
+            asked = [store.decide(ACTION | {"step_id": f"s{n}"}) for n in range(3)]
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+    made = asyncio.run(run())
+    assert [type(one) for one in made] == [StoreDamagedError] * 3

@@ -7,7 +7,7 @@ from memory in `policy_table`.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trustfold_projections.laws.policy import Policy, PolicyLog, decide
@@ -90,40 +90,52 @@ class EmbeddedPolicy:
         The same question within 24 hours gets the recorded decision again; an `allow` only while
         it would be one still.
         """
-        check_may_ask(self._stamp, action)
+        (decision,) = self.decide_all([action])
+        return decision
+
+    def decide_all(self, asked: Sequence[Action]) -> list[Decision]:
+        """Answer several questions in their order, with one wait for the disk; all or none.
+
+        Raises NotPermittedError where one of them may not be asked.
+        """
+        for action in asked:
+            check_may_ask(self._stamp, action)
         self._must_write()
         with translated(self._path), transaction(self._connection):
             policy = self._held.read(self._connection)
-            position, recorded, chain = decisions.last(self._connection)
-            now = max(self._now(), recorded)
-            state = self._known(action.subject)
-            before = decisions.asked_before(self._connection, action, now)
-            if before is not None and stands(before, action, state, policy, now):
-                return before
-            decision_id = self._new_id()
-            owed_to = decisions.spot_check_owed(
-                self._connection,
-                action,
-                state.last_grant_at if isinstance(state, State) else None,
-                now,
-            )
-            verdict = decide(
-                state,
-                policy,
-                action,
-                now,
-                decision_id=decision_id,
-                spot_checked=owed_to is not None,
-            )
-            decision = Decision(
-                decision_id=decision_id,
-                recorded=now,
-                position=position + 1,
-                action=action,
-                verdict=verdict,
-                owed_to=owed_to,
-            )
-            decisions.insert(self._connection, decision, chain)
+            return [self._decide(action, policy) for action in asked]
+
+    def _decide(self, action: Action, policy: Policy) -> Decision:
+        position, recorded, chain = decisions.last(self._connection)
+        now = max(self._now(), recorded)
+        state = self._known(action.subject)
+        before = decisions.asked_before(self._connection, action, now)
+        if before is not None and stands(before, action, state, policy, now):
+            return before
+        decision_id = self._new_id()
+        owed_to = decisions.spot_check_owed(
+            self._connection,
+            action,
+            state.last_grant_at if isinstance(state, State) else None,
+            now,
+        )
+        verdict = decide(
+            state,
+            policy,
+            action,
+            now,
+            decision_id=decision_id,
+            spot_checked=owed_to is not None,
+        )
+        decision = Decision(
+            decision_id=decision_id,
+            recorded=now,
+            position=position + 1,
+            action=action,
+            verdict=verdict,
+            owed_to=owed_to,
+        )
+        decisions.insert(self._connection, decision, chain)
         return decision
 
     def peek(self, subject: Subject, reversibility: Reversibility | None) -> Verdict:

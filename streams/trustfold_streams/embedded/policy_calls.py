@@ -7,8 +7,10 @@ ingest delays no peek.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
@@ -17,7 +19,7 @@ from trustfold_projections.laws.policy import TrustThresholdRegistry
 from trustfold_projections.laws.policy.hindsight import Differing
 from trustfold_schemas import actions
 from trustfold_schemas.decisions import Action, Decision, Verdict, action_of
-from trustfold_schemas.errors import TrustfoldError
+from trustfold_schemas.errors import NotPermittedError, TrustfoldError
 from trustfold_schemas.events import Reversibility
 from trustfold_schemas.instants import SECOND
 from trustfold_schemas.subject import subject_of
@@ -34,6 +36,23 @@ FOLLOWED_SECONDS: Final = 1
 """A peek of a table older than this has it caught up behind its back."""
 WAITED_SECONDS: Final = 5
 """A peek of a table older than this waits until it is caught up."""
+ANSWERED_AT_ONCE: Final = 256
+"""So many questions that wait are recorded together: one wait for the disk serves them all."""
+
+
+class _Question:
+    """A question that waits for its answer: a decision, or why there is none."""
+
+    def __init__(self, action: Action) -> None:
+        self.action = action
+        self.answer: Decision | TrustfoldError | None = None
+
+    def decision(self) -> Decision:
+        """The answer; raises what kept it."""
+        if isinstance(self.answer, TrustfoldError):
+            raise self.answer
+        assert self.answer is not None
+        return self.answer
 
 
 class PolicyCalls(ABC):
@@ -43,6 +62,7 @@ class PolicyCalls(ABC):
         self._table: PolicyTable | None = None
         self._table_thread = ThreadPoolExecutor(1, thread_name_prefix="trustfold-policy")
         self._following: asyncio.Future[None] | None = None
+        self._questions: deque[_Question] = deque()
 
     @abstractmethod
     async def _do(self, work: Callable[[EmbeddedStore], R]) -> R:
@@ -54,8 +74,34 @@ class PolicyCalls(ABC):
 
     async def decide(self, action: Action | Mapping[str, Any]) -> Decision:
         """Whether an action may go without asking; durable when this returns."""
-        asked = action if isinstance(action, Action) else action_of(action)
-        return await self._do(lambda store: store.policy.decide(asked))
+        question = _Question(action if isinstance(action, Action) else action_of(action))
+        self._questions.append(question)
+        try:
+            # Whoever comes first answers all that wait; the others then find nothing left to do.
+            await self._do(self._answer)
+        finally:
+            with contextlib.suppress(ValueError):
+                self._questions.remove(question)
+        return question.decision()
+
+    def _answer(self, store: EmbeddedStore) -> None:
+        """Answer what waits, with one wait for the disk; in the store's thread."""
+        some: list[_Question] = []
+        with contextlib.suppress(IndexError):
+            while len(some) < ANSWERED_AT_ONCE:
+                some.append(self._questions.popleft())
+        try:
+            made = store.policy.decide_all([one.action for one in some]) if some else []
+        except NotPermittedError:
+            # Each by itself, so that one which may not be asked spoils no other.
+            for one in some:
+                one.answer = _answered_alone(store, one.action)
+        except TrustfoldError as error:
+            for one in some:
+                one.answer = error
+        else:
+            for one, decision in zip(some, made, strict=True):
+                one.answer = decision
 
     async def why(self, decision_id: str) -> Why:
         """A decision followed back to the facts. Raises UnknownNameError."""
@@ -141,3 +187,10 @@ def _refresh(table: PolicyTable) -> None:
     except TrustfoldError as error:
         # It grows stale, and a stale table promotes nothing.
         log.warning("the policy's table cannot be caught up: %s", error)
+
+
+def _answered_alone(store: EmbeddedStore, action: Action) -> Decision | TrustfoldError:
+    try:
+        return store.policy.decide(action)
+    except TrustfoldError as error:
+        return error
