@@ -180,18 +180,22 @@ class ArchivedBacktest:
         return self._numbers.setdefault(subject, len(self._numbers))
 
     def _create_subjects(self) -> None:
-        some = {
-            subject: number for subject, number in self._numbers.items() if not subject.is_global
-        }
+        # So far these are the subjects of the ledger: the law gives numbers to others later.
+        keys = (key for key, _ in self._counts)
+        some = [
+            (number, key, subject)
+            for key, (subject, number) in zip(keys, self._numbers.items(), strict=True)
+            if not subject.is_global
+        ]
         self._create(
             "subjects",
             pa.Table.from_pydict(
                 {
-                    "number": list(some.values()),
-                    "subject": [subject.key.decode() for subject in some],
-                    "scope": [subject.scope for subject in some],
-                    "tool": [subject.tool for subject in some],
-                    "effect": [subject.effect for subject in some],
+                    "number": [number for number, _, _ in some],
+                    "subject": [key for _, key, _ in some],
+                    "scope": [subject.scope for _, _, subject in some],
+                    "tool": [subject.tool for _, _, subject in some],
+                    "effect": [subject.effect for _, _, subject in some],
                 },
                 schema=_SUBJECTS,
             ),

@@ -43,7 +43,7 @@ from trustfold_projections.analysis.backtest.rules import (
 )
 from trustfold_projections.analysis.backtest.slices import slices
 from trustfold_projections.analysis.backtest.standing import Carry, Standing, standing
-from trustfold_projections.analysis.backtest.tally import COUNTS, Tally
+from trustfold_projections.analysis.backtest.tally import Tally
 from trustfold_projections.laws.policy.brake import BRAKE_LASTS
 from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS, WITHOUT_EVIDENCE
 from trustfold_schemas.amounts import PPM
@@ -59,6 +59,9 @@ NEAR: Final = 1e-12
 
 ROWS: Final = 1 << 17
 """Entries of a slice, and actions."""
+
+_FLAGS: Final = 2 * VIOLATED
+"""What became of an action can be said in so many ways."""
 
 
 class Judged(Struct, frozen=True):
@@ -109,21 +112,38 @@ def tallied(
     made: Iterable[Judged], policies: Sequence[Policy], scopes: Sequence[str], scope_of: Ints
 ) -> list[Tally]:
     """The counts of verdicts by scope; `scope_of` is the number of each subject's scope."""
-    masks = (DENIED, FAILED, UNDONE, VIOLATED, PREVENTABLE, BAD)
-    sums = np.zeros((len(policies), len(scopes), len(COUNTS)), np.int64)
+    shape = len(scopes), _FLAGS
+    seen = np.zeros(shape, np.int64)
+    allowed = np.zeros((len(policies), *shape), np.int64)
     for part in made:
-        scope, flags = scope_of[part.actions.subject], part.actions.flags
-        asked = (flags & ASKED).astype(np.bool_)
-        for number, allowed in enumerate(part.allowed):
-            harmed = [allowed & ((flags & mask) != 0) for mask in masks]
-            chosen = (np.ones_like(allowed), allowed, *harmed, asked, asked & allowed)
-            for column, rows in enumerate(chosen):
-                sums[number, :, column] += np.bincount(scope[rows], minlength=len(scopes))
+        places = scope_of[part.actions.subject] * _FLAGS + part.actions.flags
+        seen += np.bincount(places, minlength=seen.size).reshape(shape)
+        for number, rows in enumerate(part.allowed):
+            allowed[number] += np.bincount(places[rows], minlength=seen.size).reshape(shape)
+    having = {
+        name: (np.arange(_FLAGS) & mask) != 0
+        for name, mask in (
+            ("denied", DENIED),
+            ("failed", FAILED),
+            ("undone", UNDONE),
+            ("violated", VIOLATED),
+            ("preventable", PREVENTABLE),
+            ("bad", BAD),
+            ("saved", ASKED),
+        )
+    }
     return [
-        Tally(policy.name, scopes[scope], *map(int, sums[number, scope]))
-        for number, policy in enumerate(policies)
-        for scope in range(len(scopes))
-        if sums[number, scope, 0]
+        Tally(
+            policy=policy.name,
+            scope=scopes[scope],
+            actions=int(all_.sum()),
+            allowed=int(some.sum()),
+            questions=int(all_[having["saved"]].sum()),
+            **{name: int(some[flags].sum()) for name, flags in having.items()},
+        )
+        for policy, by_scope in zip(policies, allowed, strict=True)
+        for scope, (all_, some) in enumerate(zip(seen, by_scope, strict=True))
+        if all_.any()
     ]
 
 
@@ -139,6 +159,7 @@ class _Bench:
         self._den = known.floats(known.den)
         self._weight = known.weight_of(self.actions.moment)
         self._score: Floats = self._raw_score() * self._freshness()
+        self._known_bars: dict[tuple[int, Threshold | None], tuple[Bools, Bools]] = {}
         bad, granted = known.bad_at, known.grant_at
         self._free: Bools = (bad == NONE) | (
             (self.actions.moment >= bad + BRAKE_LASTS) & (granted > bad)
@@ -171,32 +192,18 @@ class _Bench:
         return np.where(updated == NONE, 0.0, fresh)
 
     def _trust(self, policy: Trust | AsSet) -> Bools:
-        num, den, weight = self._num, self._den, self._weight
         brake = not isinstance(policy, Trust) or policy.brake
         made = np.zeros(len(self.actions), np.bool_)
         for number, band in enumerate(BANDS):
             thresholds, which = self._thresholds(policy, band)
-            present = np.array([one is not None for one in thresholds], np.bool_)[which]
-            score, samples, grants, rate = (
-                np.array([getattr(one, name, 0) for one in thresholds], np.float64)[which]
-                for name in ("min_score", "min_samples", "min_grants", "min_approval_rate")
-            )
-            wanted = (
-                (self._score, score / PPM),
-                (den[UNDO_RATE], samples * weight),
-                (num[HUMAN_APPROVAL_RATE], grants * PPM * weight),
-                (num[HUMAN_APPROVAL_RATE], rate * den[HUMAN_APPROVAL_RATE]),
-            )
-            rows = (self.actions.band == number) & (self.known.n > 0) & present
+            if len(thresholds) == 1:
+                sure, likely = self._reached(number, thresholds[0])
+            else:
+                sure, likely = self._bars(number, thresholds, which)
             if brake:
-                rows &= self._free
-            sure, open_ = rows.copy(), rows
-            for reached, bar in wanted:
-                # No sum is negative, so that a bar of 0 is reached without a doubt.
-                sure &= (reached > bar * (1 + NEAR)) | (bar == 0)
-                open_ = open_ & (reached >= bar * (1 - NEAR))
+                sure, likely = sure & self._free, likely & self._free
             made |= sure
-            for row in np.flatnonzero(open_ & ~sure):
+            for row in np.flatnonzero(likely & ~sure):
                 threshold = thresholds[int(which[row])]
                 assert threshold is not None
                 self.exact += 1
@@ -207,6 +214,37 @@ class _Bench:
                     brake=brake,
                 )
         return made
+
+    def _reached(self, number: int, threshold: Threshold | None) -> tuple[Bools, Bools]:
+        """The same bars for all subjects: with the brake and without it they are looked at once."""
+        key = number, threshold
+        if key not in self._known_bars:
+            self._known_bars[key] = self._bars(number, [threshold], np.zeros(1, np.int64))
+        return self._known_bars[key]
+
+    def _bars(
+        self, number: int, thresholds: Sequence[Threshold | None], which: Ints
+    ) -> tuple[Bools, Bools]:
+        """Which actions of a band reach their thresholds for certain, and which by doubles."""
+        num, den, weight = self._num, self._den, self._weight
+        score, samples, grants, rate = (
+            np.array([getattr(one, name, 0) for one in thresholds], np.float64)[which]
+            for name in ("min_score", "min_samples", "min_grants", "min_approval_rate")
+        )
+        wanted = (
+            (self._score, score / PPM),
+            (den[UNDO_RATE], samples * weight),
+            (num[HUMAN_APPROVAL_RATE], grants * PPM * weight),
+            (num[HUMAN_APPROVAL_RATE], rate * den[HUMAN_APPROVAL_RATE]),
+        )
+        present = np.array([one is not None for one in thresholds], np.bool_)[which]
+        sure: Bools = (self.actions.band == number) & (self.known.n > 0) & present
+        likely = sure.copy()
+        for reached, bar in wanted:
+            # No sum is negative, so that a bar of 0 is reached without a doubt.
+            sure &= (reached > bar * (1 + NEAR)) | (bar == 0)
+            likely &= reached >= bar * (1 - NEAR)
+        return sure, likely
 
     def _thresholds(
         self, policy: Trust | AsSet, band: Reversibility

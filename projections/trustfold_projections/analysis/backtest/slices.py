@@ -35,27 +35,41 @@ class _Reader(Generic[Columns]):
     """Hands out columns that come in parts of any size."""
 
     def __init__(self, parts: Iterable[Columns]) -> None:
-        self._parts: Iterator[Columns] = iter(parts)
-        self._held: Columns | None = None
+        self._parts: Iterator[Columns] = filter(len, parts)
+        self._held: list[Columns] = []
+
+    def part(self) -> Columns | None:
+        """The first part, as it came or what is left of it; None where none is left."""
+        self._hold(1)
+        return self._held[0] if self._held else None
+
+    def following(self) -> Columns | None:
+        """The part after it."""
+        self._hold(2)
+        return self._held[1] if len(self._held) > 1 else None
 
     def at_least(self, rows: int) -> Columns | None:
-        """What is held, after reading until it is so many rows or all; None where none is left."""
-        held = [] if self._held is None else [self._held]
-        count = sum(len(part) for part in held)
-        while count < rows:
-            part = next(self._parts, None)
-            if part is None:
-                break
-            if len(part):
-                held.append(part)
-                count += len(part)
-        self._held = joined(held) if held else None
-        return self._held
+        """One part, after reading until it is so many rows or all; None where none is left."""
+        parts = 1
+        while self._hold(parts) and sum(map(len, self._held)) < rows:
+            parts += 1
+        self._held = [joined(self._held)] if self._held else []
+        return self.part()
 
     def take(self, rows: int) -> None:
-        """Let go of the first rows that are held."""
-        assert self._held is not None
-        self._held = self._held.part(rows, len(self._held)) if rows < len(self._held) else None
+        """Let go of the first rows of the first part."""
+        first = self._held.pop(0)
+        if rows < len(first):
+            self._held.insert(0, first.part(rows, len(first)))
+
+    def _hold(self, parts: int) -> bool:
+        """Read until so many parts are held; whether they are."""
+        while len(self._held) < parts:
+            part = next(self._parts, None)
+            if part is None:
+                return False
+            self._held.append(part)
+        return True
 
 
 def slices(
@@ -64,14 +78,15 @@ def slices(
     """Slices of at most `rows` entries and as many actions, in the order of both inputs.
 
     Actions of subjects without an entry are handed out, too, with whatever entries stand near.
+    Entries are cut where their parts end, since to join parts would copy them.
     """
     held_entries, held_actions = _Reader(entries), _Reader(actions)
     while True:
-        # One more than are taken: the first of the next slice says which actions are of this one.
-        some = held_entries.at_least(rows + 1)
+        # One more than are taken, so that too many are seen to be.
         waiting = held_actions.at_least(rows + 1)
         if waiting is None:
             return
+        some = held_entries.part()
         if some is None:
             many = min(rows, len(waiting))
             none = joined_empty()
@@ -79,9 +94,11 @@ def slices(
             held_actions.take(many)
             continue
         cut = min(rows, len(some), _rows_of(some, SUBJECTS_MAX))
+        # The first of the next slice says which actions are of this one.
+        after = some.part(cut, len(some)) if cut < len(some) else held_entries.following()
         reach = len(waiting)
-        if cut < len(some):
-            reach = _up_to(waiting, int(some.subject[cut]), int(some.recorded[cut]))
+        if after is not None:
+            reach = _up_to(waiting, int(after.subject[0]), int(after.recorded[0]))
         if reach > rows:
             # Too many actions: only the entries that the first `rows` of them need.
             reach = rows
