@@ -14,7 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.backtest_logs import START, WRITE, Story
+from tests.archive.entries import SUBJECTS
+from tests.archive.logs import log_of
 from tests.cli.commands import Shell
+from tests.embedded.documents import TIME
 from tests.laws.runs import Run, run
 from tests.oracles.histories import Draft, told, wild_histories
 from trustfold_projections.analysis.whatif import states_under
@@ -34,6 +37,8 @@ from trustfold_schemas.instants import DAY, HOUR, format_instant
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
+from trustfold_streams.archiver.run import open_archiver
+from trustfold_streams.cli import fact_sources
 
 NOTES = Subject("", "fs_write", "fs_write:~/notes/*")
 
@@ -180,6 +185,39 @@ def test_the_command(shell: Shell) -> None:
     one = shell("whatif", "fs_write", "fs_write:~/notes/*", *half_lives, *at)
     assert one.json == notes
     assert "270 days" in shell("whatif", *half_lives).out
+
+
+def test_an_archive_counts_what_has_settled(shell: Shell) -> None:
+    """Entries were archived beyond that moment: they count in no answer, as in `scores`."""
+    log = log_of(9)
+    log.settled = TIME + 40
+    with open_archiver(shell.folder / "kept") as archiver:
+        archiver.run(lambda _: contextlib.nullcontext(log))
+    store = ("--json", "--store", "archive:kept")
+    counted = [
+        sum(row["n_samples"] for row in shell(*command, *store).json)
+        for command in (("scores",), ("whatif", "--half-life", "30"))
+    ]
+    assert counted == [5, 5]
+    over = shell("whatif", *SUBJECTS[0][1:], "--over-time", "--half-life", "30", *store)
+    assert over.json[-1]["n_samples"] == 2
+    late = shell("whatif", "--as-of", format_instant(TIME + 50), *store)
+    assert late.code != 0
+    assert "has settled" in late.err
+
+
+def test_a_store_in_a_file_is_copied_a_few_entries_at_a_time(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few entries are in memory as objects at once, the answer is the same."""
+    story = Story()
+    story.clean_days(5)
+    shell.ingest(*(fact.document for fact in story.facts))
+    asked = ("whatif", "--half-life", "7", "--at", format_instant(START + 9 * DAY), "--json")
+    whole = shell(*asked).out
+    assert whole
+    monkeypatch.setattr(fact_sources, "COPIED_AT_ONCE", 3)
+    assert shell(*asked).out == whole
 
 
 def test_a_score_over_time(shell: Shell) -> None:

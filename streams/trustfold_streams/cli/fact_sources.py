@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from trustfold_projections.archive.opening import Archive
     from trustfold_projections.archive.schema import Topic
     from trustfold_streams.archiver.from_embedded import EmbeddedLog
+
+COPIED_AT_ONCE: Final = 8_192
+"""Entries of a store in a file that are in memory as objects."""
 
 
 @contextlib.contextmanager
@@ -150,17 +153,27 @@ def open_ledger(settings: Settings) -> Generator[LedgerToRead]:
                 _view_of_files(connection, store.archive.files("ledger"))
                 yield LedgerToRead(connection, store.archive.settled)
             return
-        from trustfold_projections.archive.rows import table_of
-        from trustfold_projections.archive.schema import SCHEMAS, Place
         from trustfold_streams.archiver.from_embedded import embedded_log
 
         with embedded_log(settings.path) as log:
-            place = Place("ledger", 0)
-            rows = list(log.rows(place, 0, log.ends()[place]))
+            _copy(connection, log)
             settled = log.settled
-        ledger = table_of(place, rows) if rows else SCHEMAS["ledger"].empty_table()
-        connection.register("ledger", ledger)
         yield LedgerToRead(connection, settled)
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, log: EmbeddedLog) -> None:
+    """The ledger of a store in a file as columns; as objects only some of it at a time."""
+    from trustfold_projections.archive.rows import table_of
+    from trustfold_projections.archive.schema import SCHEMAS, Place
+
+    connection.register("copied", SCHEMAS["ledger"].empty_table())
+    connection.execute("CREATE TABLE ledger AS FROM copied")
+    place = Place("ledger", 0)
+    entries = iter(log.rows(place, 0, log.ends()[place]))
+    while rows := list(islice(entries, COPIED_AT_ONCE)):
+        connection.register("copied", table_of(place, rows))
+        connection.execute("INSERT INTO ledger FROM copied")
+    connection.unregister("copied")
 
 
 def _view_of_files(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> None:

@@ -138,11 +138,12 @@ def whatif(
     weighed = RAW_SCORE_WEIGHTS if weights is None else weights
     with open_ledger(settings) as ledger:
         now = SystemClock().now() if as_of is None else as_of
-        if as_of is not None:
-            ledger.require(as_of)
+        # What was archived beyond the moment that has settled is not the whole of any moment.
+        known = ledger.settled if as_of is None else as_of
+        ledger.require(known)
         if over_time and subject is not None:
-            return _over_time(ledger, subject, half_lives, weighed, now, every, as_json)
-        rows = _rows(ledger, subject, half_lives, weighed, now, now if at is None else at)
+            return _over_time(ledger, subject, half_lives, weighed, known, now, every, as_json)
+        rows = _rows(ledger, subject, half_lives, weighed, known, now if at is None else at)
     if subject is not None and not rows:
         complain(f"nothing is known of {shown(subject)}")
         return 1
@@ -212,13 +213,14 @@ def _over_time(
     subject: Subject,
     half_lives: Sequence[HalfLife],
     weights: Weights,
+    known: int,
     until: int,
     every: int,
     as_json: bool,
 ) -> int:
     from trustfold_projections.analysis.whatif import entries_of_subject
 
-    entries = entries_of_subject(ledger.connection, subject, until)
+    entries = entries_of_subject(ledger.connection, subject, known)
     if not entries:
         complain(f"nothing is known of {shown(subject)}")
         return 1
