@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-from trustfold_streams.cli.front import main
+import sys
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    try:
+        from trustfold_streams.cli import front
+    except KeyboardInterrupt:  # before there was anything to interrupt
+        sys.exit(130)
+    front.main()
+
 
 __all__ = ["main"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import signal
+import sys
 import threading
 from pathlib import Path
 from types import FrameType
@@ -133,6 +134,7 @@ def _print(done: Pass, as_json: bool) -> None:
         print_json(
             {**msgspec.structs.asdict(done), "settled": format_instant(done.settled)},
         )
+        sys.stdout.flush()  # --follow goes on, and its reader wants to know now
         return
     out = console()
     out.print(f"{done.rows:,} rows in {done.segments:,} segments, {done.merged:,} merged")

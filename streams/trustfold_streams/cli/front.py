@@ -49,6 +49,9 @@ EXIT_WRONG_USE = 2
 EXIT_STORE_FAILED = 3
 EXIT_INTERRUPTED = 130
 
+OF_DUCKDB = "Query interrupted"
+"""The RuntimeError that DuckDB makes of a Ctrl-C while it computes."""
+
 FRONT_PAGE = """\
 trustfold: has this tool earned the right to act without asking?
 
@@ -176,10 +179,18 @@ def run(arguments: list[str]) -> int:
         complain(error)
         return EXIT_STORE_FAILED
     except (KeyboardInterrupt, click.Abort):
-        complain("interrupted; what was committed is kept")
-        return EXIT_INTERRUPTED
+        return _interrupted()
+    except RuntimeError as error:
+        if str(error) == OF_DUCKDB:
+            return _interrupted()
+        raise
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does; that is no failure.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code if isinstance(code, int) else 0
+
+
+def _interrupted() -> int:
+    complain("interrupted; what was committed is kept")
+    return EXIT_INTERRUPTED

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import importlib
+import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, cast
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -19,6 +22,9 @@ from trustfold_streams.cli.output import complain, console, plain, print_json, s
 
 if TYPE_CHECKING:
     import duckdb
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 EXACT_MAX = 2**53
 """A greater integer is a decimal string in JSON: not every reader has more digits."""
@@ -114,10 +120,10 @@ def _answer(connection: duckdb.DuckDBPyConnection, typed: str, form: str) -> Non
             _command(typed)
         else:
             _run(connection, typed, form)
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
     except duckdb.Error as error:
         raise QueryError(str(error)) from None
-    except RuntimeError as error:  # what Ctrl-C in a query comes to
-        raise KeyboardInterrupt from error
 
 
 def _command(typed: str) -> None:
@@ -137,7 +143,8 @@ def _command(typed: str) -> None:
 
 def _run(connection: duckdb.DuckDBPyConnection, query: str, form: str) -> None:
     # Nothing at all, or a comment, is no query: then there is no answer either.
-    asked = cast("duckdb.DuckDBPyConnection | None", connection.execute(query))
+    executing = cast("Callable[[str], duckdb.DuckDBPyConnection | None]", connection.execute)
+    asked = _interruptible(connection, executing, query)
     if asked is None:
         return
     names = [column[0] for column in asked.description]
@@ -156,8 +163,22 @@ def _run(connection: duckdb.DuckDBPyConnection, query: str, form: str) -> None:
 
 
 def _fetched(asked: duckdb.DuckDBPyConnection) -> Iterator[Sequence[Any]]:
-    while rows := asked.fetchmany(1_000):
+    while rows := _interruptible(asked, asked.fetchmany, 1_000):
         yield from rows
+
+
+def _interruptible(connection: duckdb.DuckDBPyConnection, call: Callable[[A], R], argument: A) -> R:
+    """Call DuckDB in a thread, so that this one hears Ctrl-C while that one computes."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        connection.interrupt()
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(call, argument).result()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _print_table(names: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
