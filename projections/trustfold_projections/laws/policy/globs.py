@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 STAR = "*"
-
-REMEMBERED_MAX: Final = 4096
-"""So many texts an index remembers the answer for; all others it looks up each time."""
 
 T = TypeVar("T")
 
@@ -70,19 +67,9 @@ class GlobIndex(Generic[T]):
             while shorter >= 0 and not prefix.startswith(self._prefixes[shorter]):
                 shorter = self._shorter[shorter]
             self._shorter.append(shorter)
-        self._remembered: dict[str, tuple[T, ...]] = {}
 
     def matching(self, text: str) -> tuple[T, ...]:
         """Everything whose glob matches, the one that rules first."""
-        known = self._remembered.get(text)
-        if known is None:
-            known = self._matching(text)
-            # What is full stays as it is: making room would make some questions slow.
-            if len(self._remembered) < REMEMBERED_MAX:
-                self._remembered[text] = known
-        return known
-
-    def _matching(self, text: str) -> tuple[T, ...]:
         found: list[T] = []
         # What lies between a text and one of its beginnings, in code-point order, begins so too:
         # every prefix of the text is the one before it, or one that this begins with.

@@ -17,6 +17,7 @@ from trustfold_projections.laws.medians import MedianTable
 from trustfold_projections.laws.policy.globs import GlobIndex
 from trustfold_projections.laws.policy.revocations import Actors, Revocation
 from trustfold_projections.laws.policy.rulings import (
+    REMEMBERED_MAX,
     Declaration,
     OfGlob,
     Ruling,
@@ -42,8 +43,6 @@ from trustfold_schemas.subject import Subject
 
 SPOT_CHECK_ONE_IN: Final = 20
 """One promotion in so many is asked all the same, unless the mode says otherwise."""
-
-RULINGS_MAX = 10_000
 
 
 class SetThreshold(Struct, frozen=True, gc=False):
@@ -92,18 +91,26 @@ class Policy:
             of_globs.setdefault(glob, OfGlob()).thresholds.append(one.threshold)
         for number, revocation in enumerate(self.revocations):
             of_globs.setdefault(revocation.effect, OfGlob()).revocations.append(number)
-        # By number: what is remembered of a ruling is then found without hashing texts.
         self._of_globs = list(of_globs.values())
         self._index = GlobIndex((glob, i) for i, glob in enumerate(of_globs))
         self._rulings: dict[tuple[int, ...], Ruling] = {}
+        self._of_effects: dict[str, Ruling] = {}
 
     def ruling(self, effect: str) -> Ruling:
-        """What rules an effect; one ruling serves all effects that the same globs match."""
-        matching = self._index.matching(effect)
+        """What rules an effect; remembered, since a policy never changes."""
+        known = self._of_effects.get(effect)
+        if known is None:
+            known = self._ruling(self._index.matching(effect))
+            if len(self._of_effects) < REMEMBERED_MAX:
+                self._of_effects[effect] = known
+        return known
+
+    def _ruling(self, matching: tuple[int, ...]) -> Ruling:
+        """One ruling serves all effects that the same globs match."""
         known = self._rulings.get(matching)
         if known is None:
             known = ruling_of([self._of_globs[number] for number in matching])
-            if len(self._rulings) < RULINGS_MAX:
+            if len(self._rulings) < REMEMBERED_MAX:
                 self._rulings[matching] = known
         return known
 
@@ -148,7 +155,7 @@ class Policy:
         """The same, where the ruling of the subject's effect is known already."""
         if not ruling.revocations:
             return []
-        named = ruling.revocations & self._actors.named(subject.scope, subject.tool)
+        named = ruling.revocations & self._actors.named(subject)
         if not named:
             return []
         return [self.revocations[number] for number in sorted(named)]

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from trustfold_projections.laws.policy.globs import REMEMBERED_MAX, GlobIndex
-from trustfold_projections.laws.policy.rulings import SaidBy
+from trustfold_projections.laws.policy.globs import GlobIndex
+from trustfold_projections.laws.policy.rulings import REMEMBERED_MAX, SaidBy
+from trustfold_schemas.subject import Subject
 
 
 class Revocation(Struct, frozen=True, gc=False):
@@ -29,13 +30,13 @@ class Actors:
         self._tools = GlobIndex((one.tool, i) for i, one in enumerate(revocations))
         self._remembered: dict[tuple[str, str], frozenset[int]] = {}
 
-    def named(self, scope: str, tool: str) -> frozenset[int]:
+    def named(self, subject: Subject) -> frozenset[int]:
         """The numbers of the revocations whose globs of scope and tool both match."""
-        actor = (scope, tool)
+        actor = subject[:2]
         known = self._remembered.get(actor)
         if known is None:
-            scopes = self._scopes.matching(scope)
-            known = frozenset(scopes).intersection(self._tools.matching(tool))
+            scopes = self._scopes.matching(subject.scope)
+            known = frozenset(scopes).intersection(self._tools.matching(subject.tool))
             if len(self._remembered) < REMEMBERED_MAX:
                 self._remembered[actor] = known
         return known

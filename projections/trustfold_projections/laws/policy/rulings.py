@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +11,10 @@ from msgspec import Struct
 from trustfold_projections.laws.policy.thresholds import DEFAULTS, Shortfall, stricter, strictest
 from trustfold_schemas.decisions import BANDS, ReasonCode, Threshold
 from trustfold_schemas.events import Reversibility
+
+REMEMBERED_MAX: Final = 4096
+"""So many answers are remembered; what is full stays as it is, since making room takes longer than
+any question may."""
 
 _ALWAYS_ASKED = Shortfall(ReasonCode.IRREVERSIBLE, "what cannot be undone is always asked")
 _UNKNOWN = Shortfall(
