@@ -212,7 +212,10 @@ def translated(path: Path) -> Generator[None]:
                 f"no room is left for {path}; what was committed before is kept"
             ) from error
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-            raise StoreReadOnlyError(f"{path} may not be written: {error}") from error
+            raise StoreReadOnlyError(
+                f"{path} may not be written: {error}; where its folder may not, copy it to one "
+                "that may: even a reader keeps a file beside it"
+            ) from error
         if code == sqlite3.SQLITE_CANTOPEN:
             raise StoreReadOnlyError(f"{path} cannot be opened: {error}") from error
         if code == sqlite3.SQLITE_NOTADB:
