@@ -39,12 +39,17 @@ def states(draw: st.DrawFn) -> State:
     )
 
 
+def packed(state: State) -> bytes:
+    """A state's standing as bytes."""
+    return pack_standing(state, bytes.fromhex(content_digest(state)))
+
+
 @given(states())
 def test_a_standing_comes_out_of_bytes_as_it_went_in(state: State) -> None:
     """All that a decision rests on, whatever the sums, and every sum."""
     made, restored = (
         standing_of(state, content_digest(state)),
-        unpack_standing(pack_standing(state)),
+        unpack_standing(packed(state)),
     )
     assert replace(restored, sums=b"") == replace(made, sums=b"")
     assert [list(some) for some in restored.all_sums] == [state.num, state.den]
@@ -56,7 +61,7 @@ def test_a_packed_standing_gets_the_verdict_of_its_state(
 ) -> None:
     """Every ground, reason and word; also where the score is too near for floats."""
     rules, now = enforcing(), NOW + later
-    standing = unpack_standing(pack_standing(state))
+    standing = unpack_standing(packed(state))
     rules.threshold("*", "reversible", min_score=score / PPM, min_samples=many, min_grants=many)
     nearest = round(decide(state, rules.policy, ASKED, now).score * PPM) / PPM
     rules.threshold("fs_*", "reversible", min_score=nearest)
@@ -65,7 +70,7 @@ def test_a_packed_standing_gets_the_verdict_of_its_state(
 
 def test_a_young_subject_takes_little_room() -> None:
     """The zero bits that every weight of an era ends in are not kept."""
-    assert len(pack_standing(perfect(traces=1))) < 220
+    assert len(packed(perfect(traces=1))) < 220
 
 
 def test_a_policy_that_remembers_all_it_can_answers_as_before() -> None:

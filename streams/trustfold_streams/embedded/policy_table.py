@@ -112,18 +112,18 @@ class PolicyTable:
 
     def _take(self, some: Iterable[rows.Row]) -> int:
         changed = 0
-        for scope, tool, effect, *columns in some:
+        for scope, tool, effect, content, beside, digest, checksum in some:
             changed += 1
             subject = Subject(scope, tool, effect)
             key = subject.key
             try:
-                state, _ = open_score(tuple(columns), subject)
+                state, _ = open_score((content, beside, digest, checksum), subject)
             except TrustCorruptionError as error:
                 log.critical("no trust: %s", error)
                 self._corrupt[key] = Corrupt(subject, str(error))
                 self._packed.pop(key, None)
             else:
-                self._packed[key] = pack_standing(state)
+                self._packed[key] = pack_standing(state, digest)
                 self._corrupt.pop(key, None)
         return changed
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from trustfold_projections.laws.scoring import raw_score_of, values_of
 from trustfold_projections.laws.time_weights import era_and_m
 from trustfold_schemas.ledger import HUMAN_APPROVAL_RATE, UNDO_RATE
-from trustfold_schemas.scores import State, content_digest
+from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
 
 Sums = tuple[Sequence[int], Sequence[int]]
@@ -91,8 +91,8 @@ NOBODY = standing_of(State(subject=Subject("", "", "")))
 """The standing of a subject that nothing ever touched."""
 
 
-def pack_standing(state: State) -> bytes:
-    """The standing of a sound state, with its content digest."""
+def pack_standing(state: State, digest: bytes) -> bytes:
+    """The standing of a sound state; with its content digest, 32 bytes."""
     made = standing_of(state)
     (n0, n1, n2, n3, n4), (d0, d1, d2, d3, d4) = state.num, state.den
     # First those that every question asks for.
@@ -105,7 +105,7 @@ def pack_standing(state: State) -> bytes:
     words = max(1, -(-((together >> zeros).bit_length()) // 64))
     era, m = (0, 0) if state.last_updated is None else era_and_m(state.last_updated)
     head = _HEAD.pack(
-        bytes.fromhex(content_digest(state)),
+        digest,
         state.version,
         state.n_samples,
         _NEVER if state.last_updated is None else state.last_updated,
