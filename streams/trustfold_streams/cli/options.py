@@ -247,6 +247,18 @@ def moment_options(command: F) -> F:
     return command
 
 
+def top_option(command: F) -> F:
+    """`--top`: how much of a leaderboard a person wants to see."""
+    return click.option(
+        "--top",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=25,
+        show_default=True,
+        help="So many subjects in the table; --json prints all.",
+    )(command)
+
+
 def subject_arguments(command: F) -> F:
     """`TOOL EFFECT [--scope S]`, given to the command as `subject`."""
 

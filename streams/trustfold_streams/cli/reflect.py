@@ -67,9 +67,21 @@ def proposals(settings: Settings, files: tuple[str, ...], as_json: bool) -> int:
 @reflect.command("movers")
 @click.option("--from", "start", type=Moment(), required=True, metavar="T", help="From when on.")
 @click.option("--to", "end", type=Moment(), metavar="T", help="Until when (default: now).")
-@click.option("--top", type=click.IntRange(1, 1_000), default=10, show_default=True)
 @click.option(
-    "--evidence", type=click.IntRange(0, 100), default=3, show_default=True, help="Entries of each."
+    "--top",
+    type=click.IntRange(1, 1_000),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="So many subjects, those that moved most.",
+)
+@click.option(
+    "--evidence",
+    type=click.IntRange(0, 100),
+    metavar="N",
+    default=3,
+    show_default=True,
+    help="So many entries of each, those that moved it most.",
 )
 @click.option(
     "--occurred",
@@ -111,12 +123,29 @@ def movers(
 
 @reflect.command("flatterers")
 @click.option(
-    "--approved", type=click.FloatRange(0, 1), default=PLEASING, show_default=True, metavar="SHARE"
+    "--approved",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    default=PLEASING,
+    show_default=True,
+    help="A human_approval_rate of at least this, from 0 to 1.",
 )
 @click.option(
-    "--succeeds", type=click.FloatRange(0, 1), default=FAILING, show_default=True, metavar="SHARE"
+    "--succeeds",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    default=FAILING,
+    show_default=True,
+    help="And a tool_success of at most this, from 0 to 1.",
 )
-@click.option("--samples", type=click.IntRange(min=1), default=FEW, show_default=True)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=FEW,
+    show_default=True,
+    help="Of subjects with at least so many traces.",
+)
 @click.option("--check", is_flag=True, help="Exit 1 if there is one.")
 @store_option
 @json_option

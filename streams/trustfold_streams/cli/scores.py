@@ -21,19 +21,14 @@ from trustfold_streams.cli.options import (
     shown,
     store_option,
     subject_arguments,
+    top_option,
 )
 from trustfold_streams.cli.output import complain, console, plain, print_json, short_moment, table
 from trustfold_streams.store_port import Store
 
 
 @click.command()
-@click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    default=25,
-    show_default=True,
-    help="So many subjects in the table; --json prints all.",
-)
+@top_option
 @moment_options
 @store_option
 @json_option

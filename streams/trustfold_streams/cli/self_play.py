@@ -176,11 +176,11 @@ def record(settings: Settings, files: tuple[str, ...], as_json: bool) -> int:
 
 
 def _known(settings: Settings) -> tuple[Policy, Mapping[str, Synapse]]:
-    """The policy and the weights of a store in a file; of none where there is no file yet."""
+    """The policy and the weights of a store; none where there is no file yet."""
     if not settings.on_kafka and not settings.on_archive and not settings.path.exists():
         return Policy(), {}
-    with settings.open_file("read") as store:
-        return store.policy.in_force(), read_states(settings)
+    with settings.open_policy("read") as policy:
+        return policy.in_force(), read_states(settings)
 
 
 def _plan(question: Question, state: Synapse, touched: Touched) -> Plan:

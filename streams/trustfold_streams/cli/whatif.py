@@ -35,6 +35,7 @@ from trustfold_streams.cli.options import (
     moment_text,
     shown,
     store_option,
+    top_option,
 )
 from trustfold_streams.cli.output import complain, console, plain, print_json, short_moment, table
 from trustfold_streams.cli.whatif_elapsed import beside_day_by_day, scores_beside
@@ -97,13 +98,7 @@ class WeightsOfFive(click.ParamType):
     metavar="DAYS",
     help="Days between two moments of --over-time.",
 )
-@click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    default=25,
-    show_default=True,
-    help="So many subjects in the table; --json prints all.",
-)
+@top_option
 @store_option
 @json_option
 @click.pass_obj
