@@ -171,6 +171,18 @@ def test_a_terminal_without_a_letter_gets_its_number(shell: Shell, encoding: str
     assert "fs_write:~/notes/*" in ended.out
 
 
+def test_a_narrow_terminal_breaks_lines_and_no_words(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table is as wide as it needs up to 80 columns, however narrow the terminal is."""
+    shell.ingest(closed("t1"))
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    ended = shell("scores")
+    assert ended.code == 0
+    assert "fs_write" in ended.out
+
+
 # ---- verify and status -----------------------------------------------------------------------
 
 

@@ -17,6 +17,9 @@ from trustfold_schemas.instants import format_instant
 PIPED_WIDTH = 140
 """Columns where nobody's terminal says how many there are."""
 
+NARROWEST = 80
+"""In a narrower terminal lines break at its edge; a table folded into it would be letters."""
+
 
 def print_json(value: Any) -> None:
     """One JSON value on a line of standard output."""
@@ -32,7 +35,9 @@ class _Console(Console):
 def console() -> Console:
     """Standard output for people."""
     if sys.stdout.isatty():
-        return _Console(highlight=False)
+        made = _Console(highlight=False)
+        made.width = max(made.width, NARROWEST)
+        return made
     return _Console(highlight=False, width=PIPED_WIDTH)
 
 
