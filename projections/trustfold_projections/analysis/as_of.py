@@ -7,7 +7,6 @@ so any number of segments may straddle a moment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import duckdb
@@ -15,17 +14,15 @@ import pyarrow as pa
 
 from trustfold_projections.analysis import views
 from trustfold_projections.analysis.records import columns_of, list_of
+from trustfold_projections.analysis.states import Rollbacks, states_of
 from trustfold_projections.archive.manifest import Line
 from trustfold_projections.archive.opening import Archive
 from trustfold_projections.archive.rows import entry_of
 from trustfold_projections.archive.schema import BLOCK, LEDGER
 from trustfold_projections.laws.fold import rollbacks_in_force
 from trustfold_schemas.ledger import Entry
-from trustfold_schemas.scores import Rollback, State
-from trustfold_schemas.subject import Subject, subject_from_key
-
-Rollbacks = Mapping[str, tuple[Rollback, ...]]
-"""The rollbacks in force at a moment, by the key of their subject."""
+from trustfold_schemas.scores import State
+from trustfold_schemas.subject import Subject
 
 
 def sums_as_of(
@@ -121,32 +118,5 @@ def states_as_of(
     subject: Subject | None = None,
 ) -> list[State]:
     """The state of every subject, or of one, as of a moment, in the order of subjects."""
-    table, rollbacks = sums_as_of(connection, archive, moment, subject)
-    states: dict[str, State] = {}
-    for row in table.to_pylist():
-        key = row["subject"]
-        state = states.get(key)
-        if state is None:
-            state = states[key] = State(
-                subject=subject_from_key(key), rollbacks=rollbacks.get(key, ())
-            )
-        _add_block(state, row)
-    return sorted(states.values(), key=lambda state: state.subject)
-
-
-def _add_block(state: State, row: dict[str, Any]) -> None:
-    shift = BLOCK * row["blk"]
-    for i in range(5):
-        state.num[i] += int(row[f"x{i}"]) << shift
-        state.den[i] += int(row[f"d{i}"]) << shift
-    state.self_play_num += int(row["sp_x"]) << shift
-    state.self_play_den += int(row["sp_d"]) << shift
-    state.n_samples += row["n"]
-    state.version += row["v"]
-    state.last_updated = _greatest(state.last_updated, row["lu"])
-    state.last_bad_at = _greatest(state.last_bad_at, row["lb"])
-    state.last_grant_at = _greatest(state.last_grant_at, row["lg"])
-
-
-def _greatest(one: int | None, other: int | None) -> int | None:
-    return max((moment for moment in (one, other) if moment is not None), default=None)
+    sums, rollbacks = sums_as_of(connection, archive, moment, subject)
+    return states_of(sums, BLOCK, rollbacks)

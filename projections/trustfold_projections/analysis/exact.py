@@ -53,11 +53,8 @@ class Scores(NamedTuple):
 
 def scores_of(sums: pa.Table) -> Scores:
     """The values and raw_score of every subject in sums as of a moment (`as_of.sums_as_of`)."""
-    # Rows are sorted by subject, so that equal ones stand together, numbered in their order.
-    subjects = sums.column("subject").combine_chunks().dictionary_encode()
-    starts = np.flatnonzero(np.diff(subjects.indices.to_numpy(), prepend=-1))
+    subjects, starts, ends = rows_by_subject(sums)
     blk = np.asarray(sums.column("blk").to_numpy(), np.int64)
-    ends = np.append(starts[1:], len(blk))
     ints = {name: Wide.of(sums, name) for name in SUMS}
     parts = [np.empty((0, 5))]
     for first in range(0, len(starts), _AT_ONCE):
@@ -71,13 +68,22 @@ def scores_of(sums: pa.Table) -> Scores:
     # The order of float operations of SPEC 4, one rounding each: numpy fuses none of them.
     raw = a * tool + b * approval + c * cost + d * clean + e * (1 - undo)
     return Scores(
-        subjects=subjects.dictionary.to_pylist(),
+        subjects=subjects,
         values=(tool, approval, cost, clean, undo),
         raw_score=raw,
         n_samples=_per_subject(sums, "n", starts),
         version=_per_subject(sums, "v", starts),
         last_updated=_latest(sums, starts),
     )
+
+
+def rows_by_subject(sums: pa.Table) -> tuple[list[str], Ints, Ints]:
+    """The keys of sums that are sorted by subject, and where the rows of each begin and end."""
+    subjects = sums.column("subject").combine_chunks().dictionary_encode()
+    # Equal keys stand together, and are numbered in the order in which they come.
+    starts = np.flatnonzero(np.diff(subjects.indices.to_numpy(), prepend=-1))
+    ends = np.append(starts, sums.num_rows)[1:]
+    return subjects.dictionary.to_pylist(), starts, ends
 
 
 def _values_of(ints: dict[str, Wide], blocks: Blocks) -> Floats:
@@ -143,6 +149,11 @@ class Wide:
     def exact(self, row: int) -> int:
         """One row as an integer."""
         return (int(self.high[row]) << 64) + int(self.low[row])
+
+    def shifted(self, powers: Ints) -> list[int]:
+        """Every row times a power of two as an integer."""
+        rows = zip(self.high.tolist(), self.low.tolist(), powers.tolist(), strict=True)
+        return [(high << 64 | low) << power for high, low, power in rows]
 
     def pair(self) -> Pair:
         """Every row as a double-double, of parts that are exact and each below the one before."""

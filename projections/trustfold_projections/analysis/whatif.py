@@ -8,6 +8,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
+from trustfold_projections.analysis.states import states_of
 from trustfold_projections.analysis.whatif_law import HalfLife
 from trustfold_projections.archive.rollup import BLK, BY_BLOCK, WEIGHT
 from trustfold_projections.archive.rows import entry_of
@@ -16,7 +17,7 @@ from trustfold_projections.laws.fold import rollbacks_in_force
 from trustfold_projections.laws.time_weights import MANTISSAS, ZERO
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import State
-from trustfold_schemas.subject import Subject, subject_from_key
+from trustfold_schemas.subject import Subject
 
 LEDGER_VIEW: Final = "ledger"
 """The relation that is read, with the columns of a ledger segment."""
@@ -69,7 +70,7 @@ SELECT subject, (blk // {_TOGETHER})::INTEGER AS blk, {_ADDED}, sum(n)::BIGINT A
 FROM (
     SELECT subject, {BLK} AS blk, {BY_BLOCK}, sum(n) AS n, max(occurred_us) FILTER (clean) AS lu
     FROM (SELECT *, {WEIGHT} AS g FROM ({_WEIGHED})) GROUP BY subject, blk
-) GROUP BY ALL
+) GROUP BY ALL ORDER BY subject, blk
 """
 
 
@@ -97,14 +98,7 @@ def states_under(
     finally:
         connection.unregister("mantissas")
         connection.unregister("rolled_back")
-    states: dict[str, State] = {}
-    for row in table.to_pylist():
-        key = row["subject"]
-        state = states.get(key)
-        if state is None:
-            state = states[key] = State(subject=subject_from_key(key))
-        _add_block(state, row)
-    return sorted(states.values(), key=lambda state: state.subject)
+    return states_of(table, _TOGETHER * BLOCK, {})
 
 
 def entries_of_subject(
@@ -155,15 +149,3 @@ def _rolled_back(connection: duckdb.DuckDBPyConnection, moment: int) -> pa.Table
         {"subject": [key for key, _ in found], "intervals": [spans for _, spans in found]},
         schema=_ROLLED_BACK,
     )
-
-
-def _add_block(state: State, row: dict[str, Any]) -> None:
-    shift = _TOGETHER * BLOCK * row["blk"]
-    for i in range(5):
-        state.num[i] += int(row[f"x{i}"]) << shift
-        state.den[i] += int(row[f"d{i}"]) << shift
-    state.self_play_num += int(row["sp_x"]) << shift
-    state.self_play_den += int(row["sp_d"]) << shift
-    state.n_samples += row["n"]
-    if row["lu"] is not None:
-        state.last_updated = max(state.last_updated or row["lu"], row["lu"])
