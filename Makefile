@@ -39,7 +39,8 @@ test-kafka: .venv/dev.stamp  ## of these only those against a real broker, which
 	$(BIN)/python -m pytest -m broker $(ARGS)
 
 fire: .venv/dev.stamp  ## the pipeline under 38 deaths and freezes, in minutes (TRUSTFOLD_FIRE_SEED=N)
-	TRUSTFOLD_FIRE=whole $(BIN)/python -m pytest -m broker -s tests/broker/test_fire.py -k heavy $(ARGS)
+	TRUSTFOLD_FIRE=whole $(BIN)/python -m pytest -m broker -s -k 'heavy or fits_no_record' \
+		tests/broker/test_fire.py tests/broker/test_pipeline.py $(ARGS)
 
 check: .venv/dev.stamp  ## formatting, lint, types, import contract
 	$(BIN)/ruff format --check
