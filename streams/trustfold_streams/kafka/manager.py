@@ -72,9 +72,10 @@ class TaskManager(ConsumerRebalanceListener):
         """Finish the transactions in flight, then leave the group."""
         try:
             await self._pause_all()
-            with contextlib.suppress(TimeoutError, KafkaError):
-                async with asyncio.timeout(LAST_WORD_SECONDS):
-                    await self.keep_group()
+            if self.tasks:
+                with contextlib.suppress(TimeoutError, KafkaError):
+                    async with asyncio.timeout(LAST_WORD_SECONDS):
+                        await self.keep_group()
             for task in self.tasks.values():
                 await task.close()
             self.tasks.clear()
