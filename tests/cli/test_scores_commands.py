@@ -234,3 +234,12 @@ def test_markup_in_a_name_is_text(shell: Shell) -> None:
     shell.ingest(closed("t1", step("a", Subject("", "[bold]tool[/bold]", "[red]x"))))
     assert "[bold]tool[/bold]" in shell("scores").out
     assert "[red]x" in shell("scores").out
+
+
+def test_whatif_shows_whole_traces_apart(shell: Shell) -> None:
+    """As on the leaderboard: what counts whole traces is no rival of tools."""
+    shell.ingest(closed("t1"))
+    subjects, whole = shell("whatif").out.split("whole traces, by outcome")
+    assert "fs_write" in subjects
+    assert "runtime" not in subjects
+    assert "runtime" in whole

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 from click.core import ParameterSource
+from rich.table import Table
 
 from trustfold_projections.analysis.whatif_law import (
     DAYS_MAX,
@@ -253,10 +254,21 @@ def _print(
         out.print(f"no subject yet, at {short_moment(now)}")
         return
     ordered = sorted(rows, key=lambda row: (-row[0].score, row[0].subject))
+    steps = [row for row in ordered if not row[0].subject.is_global]
+    whole = [row for row in ordered if row[0].subject.is_global]
+    when = f"score by half-life, at {short_moment(now)}"
+    for title, some in ((when, steps), ("whole traces, by outcome", whole)):
+        if some:
+            out.print(_board(title, some[:top], half_lives))
+        if len(some) > top:
+            out.print(f"... and {len(some) - top:,} more (--top N)")
+
+
+def _board(title: str, rows: Sequence[Sequence[WhatIf]], half_lives: Sequence[HalfLife]) -> Table:
     scoped = any(row[0].subject.scope for row in rows)
     names = [f"{one.days} days" for one in half_lives]
     made = table(
-        f"score by half-life, at {short_moment(now)}",
+        title,
         *(["scope"] if scoped else []),
         "tool",
         "effect",
@@ -264,7 +276,7 @@ def _print(
         "n",
         numbers=(*names, "n"),
     )
-    for row in ordered[:top]:
+    for row in rows:
         subject = row[0].subject
         made.add_row(
             *([plain(subject.scope)] if scoped else []),
@@ -273,6 +285,4 @@ def _print(
             *(f"{one.score:.4f}" for one in row),
             f"{row[0].n_samples:,}",
         )
-    out.print(made)
-    if len(ordered) > top:
-        out.print(f"... and {len(ordered) - top:,} more (--top N)")
+    return made
