@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from contextlib import closing
 
@@ -43,6 +44,27 @@ def test_every_command_has_help(shell: Shell, name: str) -> None:
     assert cli.commands[name].get_short_help_str()
     assert shell(name, "-h") == ended
     assert list(shell.folder.iterdir()) == []
+
+
+EXAMPLES = [
+    command.epilog.removeprefix("Example: trustfold ")
+    for command in cli.commands.values()
+    if command.epilog
+]
+
+
+def test_there_are_examples() -> None:
+    """The test below would pass without any."""
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_example_in_a_help_is_a_call(example: str) -> None:
+    """Arguments and options of the example are such that the command would take them."""
+    context = cli.make_context("trustfold", shlex.split(example))
+    name, command, arguments = cli.resolve_command(context, context._protected_args + context.args)
+    assert command is not None
+    command.make_context(name, arguments, parent=context)  # raises UsageError
 
 
 def test_help_lists_every_command(shell: Shell) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trustfold_streams.archiver.run import Visit
 
 
-@click.command()
+@click.command(epilog="Example: trustfold archive DIR --follow --medians")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--follow", is_flag=True, help="Go on archiving until it is told to end.")
 @click.option(

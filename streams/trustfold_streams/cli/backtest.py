@@ -47,7 +47,7 @@ def _output_file(option: str, what: str) -> Callable[[F], F]:
     )
 
 
-@click.command()
+@click.command(epilog="Example: trustfold backtest --min-score 0.7 --min-score 0.8 --by-scope")
 @click.option(
     "--min-score",
     "min_scores",

@@ -117,7 +117,9 @@ def show_letter(settings: Settings, number: int, body: bool, as_json: bool) -> i
     return 0
 
 
-@dead_letters.command("replay")
+@dead_letters.command(
+    "replay", epilog="Example: trustfold dead-letters replay 7 --body mended.json"
+)
 @click.argument("numbers", metavar="ID...", type=int, nargs=-1, required=True)
 @click.option(
     "--body",

@@ -26,7 +26,7 @@ from trustfold_streams.cli.options import (
 from trustfold_streams.cli.output import complain, console, plain, print_json, short_moment, table
 
 
-@click.command()
+@click.command(epilog="Example: trustfold explain fs_write 'fs_write:~/notes/*' --without jan-14-a")
 @subject_arguments
 @click.option("--at", type=Moment(), metavar="T", help="The moment of reading (default: now).")
 @click.option(

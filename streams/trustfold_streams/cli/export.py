@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KINDS: dict[str, FileKind] = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
-@click.command()
+@click.command(epilog="Example: trustfold export steps.parquet --scope team --since 2026-01-01")
 @click.argument("target", metavar="FILE")
 @click.option("--scope", "scopes", multiple=True, metavar="S", help="Only this scope; repeatable.")
 @click.option("--since", type=Moment(), metavar="T", help="Only traces that closed at T or later.")

@@ -26,7 +26,7 @@ NAMED_MAX = 10
 """So many dead letters are named as they come; the rest are counted."""
 
 
-@click.command()
+@click.command(epilog="Example: trustfold ingest month.jsonl --medians-first --store trust.db")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--batch",

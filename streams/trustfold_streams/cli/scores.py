@@ -54,7 +54,7 @@ def scores(settings: Settings, top: int, as_of: int | None, at: int | None, as_j
     return 3 if corrupt else 0
 
 
-@click.command()
+@click.command(epilog="Example: trustfold score fs_write 'fs_write:~/notes/*' --at 2026-02-01")
 @subject_arguments
 @moment_options
 @store_option
@@ -122,6 +122,8 @@ def _print_board(
     when = f"at {short_moment(now)}" + (f", as of {short_moment(as_of)}" if as_of else "")
     if not made and not corrupt:
         out.print(f"no subject yet, {when}")
+        if as_of is not None:
+            out.print("(what was imported was recorded when it was imported)")
     for title, some in (("subjects", steps), ("whole traces, by outcome", whole)):
         if some:
             out.print(_board(f"{title}, {when}", some[:top]))

@@ -37,7 +37,7 @@ class QueryError(CallerError):
     """DuckDB refuses a query."""
 
 
-@click.command()
+@click.command(epilog="Example: trustfold --store archive:DIR sql 'FROM leaderboard LIMIT 10'")
 @click.argument("query", required=False)
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
 @store_option

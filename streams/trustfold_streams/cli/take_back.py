@@ -39,7 +39,9 @@ DRY_RUN = click.option(
 )
 
 
-@click.command()
+@click.command(
+    epilog="Example: trustfold rollback mail.send mail:send --to 2026-01-20 --why leaked --dry-run"
+)
 @subject_arguments
 @click.option(
     "--to",

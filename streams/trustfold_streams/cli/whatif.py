@@ -61,7 +61,9 @@ class WeightsOfFive(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-@click.command()
+@click.command(
+    epilog="Example: trustfold whatif fs_write 'fs_write:~/notes/*' --half-life 14 --over-time"
+)
 @click.argument("tool", required=False)
 @click.argument("effect", required=False)
 @click.option("--scope", default="", metavar="S", help="The subject's scope (default: none).")
