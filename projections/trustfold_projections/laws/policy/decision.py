@@ -19,6 +19,7 @@ from trustfold_schemas.amounts import PPM
 from trustfold_schemas.decisions import Action, Part, ReasonCode, Verdict
 from trustfold_schemas.ledger import COMPONENTS, FORMULA
 from trustfold_schemas.scores import Corrupt, State, content_digest
+from trustfold_schemas.subject import Subject
 
 Lacks = list[Shortfall]
 
@@ -45,11 +46,13 @@ def decide(
     `stale` says why the table is not known to be caught up, None if it is. A `decision_id` is
     hashed for the spot check; `spot_checked` says that an earlier one still waits for its answer.
     """
-    subject, said = action.subject, action.reversibility
+    subject = action.subject
     ruling = policy.ruling(subject.effect)
-    # Of a caller who does not know how far it can be taken back, the worst is supposed.
-    threshold = ruling.threshold.get(said or "irreversible")
-    lacks = _by_the_registry(policy, ruling, action)
+    answer = ruling.answers[action.reversibility]
+    lacks = [*answer.lacks]
+    if ruling.revocations or subject.is_global:
+        _by_subject(policy, ruling, subject, lacks)
+    lacks += ruling.caps
     if stale is not None:
         lacks.append(Shortfall(ReasonCode.STALE, stale))
     known = NOBODY
@@ -66,8 +69,8 @@ def decide(
         lacks.append(Shortfall(ReasonCode.CORRUPT, f"a sound record of its score: {state.error}"))
     else:
         _by_history(known, now, lacks)
-        if threshold is not None:
-            lacks += shortfalls(known, threshold, weight, score)
+        if answer.threshold is not None:
+            lacks += shortfalls(known, answer.threshold, weight, score)
     would_be = not lacks
     if would_be:
         _by_the_mode(policy, decision_id, lacks, spot_checked=spot_checked)
@@ -82,9 +85,9 @@ def decide(
         "; ".join([lack.words for lack in lacks]) if lacks else "",
         now,
         subject,
-        None if said is None else ruling.in_force.get(said),
+        answer.in_force,
         None if declaration is None else declaration.effect,
-        threshold,
+        answer.threshold,
         _parts(known.values),
         known.raw_score,
         freshness,
@@ -104,18 +107,14 @@ def decide(
     )
 
 
-def _by_the_registry(policy: Policy, ruling: Ruling, action: Action) -> Lacks:
-    """What the policy says of subject and effect before anything is known of their history."""
-    subject = action.subject
-    lacks = [*ruling.lacks[action.reversibility]]
+def _by_subject(policy: Policy, ruling: Ruling, subject: Subject, lacks: Lacks) -> None:
+    """What the policy says of a subject before anything is known of its history."""
     if subject.is_global:
         words = f"a tool: `{subject.tool}` counts whole traces"
         lacks.insert(0, Shortfall(ReasonCode.RESERVED_TOOL, words))
-    if ruling.revocations and (revoked := policy.revoked(ruling, subject)):
+    if revoked := policy.revoked(ruling, subject):
         names = ", ".join(one.revocation_id for one in revoked)
         lacks.append(Shortfall(ReasonCode.REVOKED, f"a reinstatement of {names}"))
-    lacks += ruling.caps
-    return lacks
 
 
 def _by_history(known: Standing, now: int, lacks: Lacks) -> None:

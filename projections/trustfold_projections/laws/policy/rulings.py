@@ -50,21 +50,32 @@ class OfGlob(Struct):
     revocations: list[int] = msgspec.field(default_factory=list)
 
 
+class Answer(Struct, frozen=True, gc=False):
+    """What a ruling comes to for one word of a caller.
+
+    The reversibility in force and what must be met then, None where no declaration matches; and
+    what a promotion lacks, whoever asks.
+    """
+
+    in_force: Reversibility | None
+    threshold: Threshold | None
+    lacks: tuple[Shortfall, ...]
+
+
 class Ruling(Struct, frozen=True, gc=False):
     """What the policy has to say of one effect, whoever does it, by the caller's own word.
 
     `in_force` is the stricter of the registry's reversibility and the word, and `threshold` what
     must be met then; both empty where no declaration matches. `capped_by` are the thresholds that
-    forbid promotion in any band, `caps` the same in words. `lacks` is by each word what a
-    promotion lacks, whoever asks; no word is None. `revocations` are the numbers of those whose
-    glob of the effect matches.
+    forbid promotion in any band, `caps` the same in words. `answers` are by each word, no word is
+    None. `revocations` are the numbers of those whose glob of the effect matches.
     """
 
     declaration: Declaration | None
     capped_by: tuple[Threshold, ...]
     in_force: Mapping[Reversibility, Reversibility]
     threshold: Mapping[Reversibility, Threshold]
-    lacks: Mapping[Reversibility | None, tuple[Shortfall, ...]]
+    answers: Mapping[Reversibility | None, Answer]
     caps: tuple[Shortfall, ...]
     revocations: frozenset[int]
 
@@ -75,37 +86,40 @@ def ruling_of(matching: Sequence[OfGlob]) -> Ruling:
     declaration = declared[0] if declared else None
     thresholds = [threshold for one in matching for threshold in one.thresholds]
     capped_by = tuple(one for one in thresholds if one.cap_autonomy is not None)
-    lacks: dict[Reversibility | None, tuple[Shortfall, ...]] = {
-        said: _lacks(declaration, said) for said in (*BANDS, None)
-    }
     caps = _caps(capped_by)
     revocations = frozenset(number for one in matching for number in one.revocations)
-    if declaration is None:
-        return Ruling(None, capped_by, {}, {}, lacks, caps, revocations)
-    of_bands: dict[Reversibility, Threshold] = {
-        band: next((one for one in thresholds if one.risk_band == band), DEFAULTS[band])
-        for band in BANDS
+    in_force: dict[Reversibility, Reversibility] = {}
+    threshold: dict[Reversibility, Threshold] = {}
+    if declaration is not None:
+        registry = declaration.reversibility
+        in_force = {said: stricter(registry, said) for said in BANDS}
+        threshold = {said: _threshold(thresholds, registry, in_force[said]) for said in BANDS}
+    answers: dict[Reversibility | None, Answer] = {
+        said: Answer(
+            None if said is None else in_force.get(said),
+            # Of a caller who does not know how far it can be taken back, the worst is supposed.
+            threshold.get(said or "irreversible"),
+            _lacks(declaration, said),
+        )
+        for said in (*BANDS, None)
     }
-    registry = declaration.reversibility
-    in_force: dict[Reversibility, Reversibility] = {
-        said: stricter(registry, said) for said in BANDS
-    }
-    threshold: dict[Reversibility, Threshold] = {
-        said: _threshold(of_bands, registry, in_force[said]) for said in BANDS
-    }
-    return Ruling(declaration, capped_by, in_force, threshold, lacks, caps, revocations)
+    return Ruling(declaration, capped_by, in_force, threshold, answers, caps, revocations)
 
 
 def _threshold(
-    of_bands: Mapping[Reversibility, Threshold], registry: Reversibility, in_force: Reversibility
+    matching: Sequence[Threshold], registry: Reversibility, in_force: Reversibility
 ) -> Threshold:
     """What must be met in a band: where the caller says more than the registry, both bands'."""
-    made = of_bands[in_force]
+    made = _of_band(matching, in_force)
     if in_force == "irreversible":
         made = strictest(made, DEFAULTS["irreversible"])
     for other in BANDS[BANDS.index(registry) : BANDS.index(in_force)]:
-        made = strictest(made, of_bands[other])
+        made = strictest(made, _of_band(matching, other))
     return made
+
+
+def _of_band(matching: Sequence[Threshold], band: Reversibility) -> Threshold:
+    return next((one for one in matching if one.risk_band == band), DEFAULTS[band])
 
 
 def _lacks(declaration: Declaration | None, said: Reversibility | None) -> tuple[Shortfall, ...]:
