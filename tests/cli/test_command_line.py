@@ -159,7 +159,7 @@ def test_a_store_of_another_kind_is_exit_2(shell: Shell) -> None:
         (["scores", "--store", "archive:log.jsonl"], "log.jsonl is a file"),
         (["sql", "SELECT 1"], "trustfold archive DIR"),
         (["mode", "--store", "archive:here"], "the store that the archive was made from"),
-        (["sweep", "--store", "kafka://127.0.0.1:1"], "the workers do it"),
+        (["sweep", "--store", "kafka://127.0.0.1:1"], "the workers sweep"),
     ],
 )
 def test_a_store_that_does_not_fit_is_exit_2(shell: Shell, arguments: list[str], word: str) -> None:

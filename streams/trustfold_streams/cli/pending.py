@@ -73,7 +73,9 @@ def sweep(settings: Settings, as_json: bool) -> int:
     broker the workers do it.
     """
     if settings.on_kafka:
-        raise click.UsageError("on a broker the workers do it: there is nothing to sweep by hand")
+        raise click.UsageError(
+            "this command works on a store in a file: on a broker the workers sweep"
+        )
     with settings.open_file("write") as store:
         swept = store.sweep()
     if as_json:
