@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from trustfold_schemas.errors import NotSettledError
-from trustfold_schemas.instants import format_instant
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.subject import Subject
+from trustfold_streams.cli.fact_sources import require_settled
 from trustfold_streams.cli.options import Settings
 from trustfold_streams.embedded.database import connect, snapshot, translated
 from trustfold_streams.embedded.reader import history_of, load_subjects, settled_up_to
@@ -99,11 +98,7 @@ class EmbeddedEntries:
 
     def by_subject(self, moment: int, subject: Subject | None = None) -> Entries:
         """The entries recorded at or before a moment. Raises NotSettledError."""
-        if moment > self.settled:
-            raise NotSettledError(
-                f"the log has settled up to {format_instant(self.settled)}: it cannot say what "
-                f"was known at {format_instant(moment)}; ask as of that moment or before"
-            )
+        require_settled(self.settled, moment)
         for number, one in load_subjects(self._connection).items():
             if subject in (None, one):
                 history = history_of(self._connection, number, one, named=True)

@@ -124,6 +124,15 @@ def _grouped(facts: Iterable[Fact]) -> Iterable[Sequence[Fact]]:
     return keys.values()
 
 
+def require_settled(settled: int, moment: int) -> None:
+    """Raise NotSettledError for a moment after that up to which a log has settled."""
+    if moment > settled:
+        raise NotSettledError(
+            f"the log has settled up to {format_instant(settled)}: it cannot say what was known "
+            f"at {format_instant(moment)}; ask as of that moment or before"
+        )
+
+
 class LedgerToRead:
     """A database in which the view `ledger` is the ledger of a store, and how far it is settled."""
 
@@ -133,11 +142,7 @@ class LedgerToRead:
 
     def require(self, moment: int) -> None:
         """Raise NotSettledError for a moment that later facts could still change."""
-        if moment > self.settled:
-            raise NotSettledError(
-                f"the log has settled up to {format_instant(self.settled)}: it cannot say what "
-                f"was known at {format_instant(moment)}; ask as of that moment or before"
-            )
+        require_settled(self.settled, moment)
 
 
 @contextlib.contextmanager

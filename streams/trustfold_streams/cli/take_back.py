@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import click
 
@@ -117,10 +118,7 @@ def lift(settings: Settings, rollback_id: str, author: Author, dry_run: bool, as
 @click.pass_obj
 def exclude(settings: Settings, trace_id: str, author: Author, as_json: bool) -> int:
     """Take the evidence of a trace out of every score; its subjects are braked."""
-    with settings.open("write") as store:
-        store.exclude(trace_id, author.by, author.why, "exclude")
-    _say(as_json, "excluded", trace_id)
-    return 0
+    return _tell(settings, trace_id, author, "exclude", as_json)
 
 
 @click.command()
@@ -131,17 +129,23 @@ def exclude(settings: Settings, trace_id: str, author: Author, as_json: bool) ->
 @click.pass_obj
 def include(settings: Settings, trace_id: str, author: Author, as_json: bool) -> int:
     """Put the evidence of an excluded trace back; the brake stays."""
+    return _tell(settings, trace_id, author, "include", as_json)
+
+
+def _tell(
+    settings: Settings,
+    trace_id: str,
+    author: Author,
+    what: Literal["exclude", "include"],
+    as_json: bool,
+) -> int:
     with settings.open("write") as store:
-        store.exclude(trace_id, author.by, author.why, "include")
-    _say(as_json, "included", trace_id)
-    return 0
-
-
-def _say(as_json: bool, done: str, trace_id: str) -> None:
+        store.exclude(trace_id, author.by, author.why, what)
     if as_json:
-        print_json({done: trace_id})
+        print_json({f"{what}d": trace_id})
     else:
-        say(f"{done} trace {trace_id}")
+        say(f"{what}d trace {trace_id}")
+    return 0
 
 
 def _print(
