@@ -43,6 +43,7 @@ from trustfold_schemas.subject import Subject
 from trustfold_streams.embedded.async_store import AsyncEmbeddedStore
 from trustfold_streams.embedded.async_store import open_store as open  # noqa: A004 - the seed's word
 from trustfold_streams.importers import effect_class_of
+from trustfold_streams.kafka.errors import BrokerError, StaleTableError
 from trustfold_streams.self_play import SelfPlayCoordinator, SelfPlayResult, SelfPlaySkipped
 from trustfold_streams.trust_store import TrustPolicy, TrustStore
 
@@ -51,12 +52,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Action",
+    "BrokerError",
     "Decision",
     "EventRefused",
     "ReasonCode",
     "SelfPlayCoordinator",
     "SelfPlayResult",
     "SelfPlaySkipped",
+    "StaleTableError",
     "Subject",
     "ThresholdNotFoundError",
     "TraceSignals",

@@ -89,9 +89,12 @@ async def test_both_stores_have_the_same_weights(settings: KafkaSettings, tmp_pa
 
 
 def test_the_command_reads_the_topic(
-    settings: KafkaSettings, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    settings: KafkaSettings, shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """`trustfold synapse --store kafka://...` prints the last record of each context."""
+    """`trustfold synapse --store kafka://...` prints the last record of each context.
+
+    `self-play plan` goes by the same weights.
+    """
     pipeline = Pipeline(settings)
     configure(monkeypatch, pipeline)
     records = [
@@ -101,6 +104,16 @@ def test_the_command_reads_the_topic(
     asyncio.run(_write(settings, records))
     made = shell("synapse", "c", "--json", "--store", pipeline.store).json
     assert [(one["neuron"], one["weight"]) for one in made] == [("a", 600), ("b", 450)]
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text(
+        '{"context": "c", "critic": "judge", "critic_cost_usd": 0.01, "budget_usd": 1,'
+        ' "candidates": [{"neuron": "a"}, {"neuron": "b"}, {"neuron": "new"}]}\n'
+    )
+    (planned,) = shell(
+        "self-play", "plan", str(questions), "--json", "--store", pipeline.store
+    ).json
+    assert planned["weights"] == {"a": 600, "b": 450, "new": 500}
+    assert planned["use"] == "a"
 
 
 @story
