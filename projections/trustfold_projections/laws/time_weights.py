@@ -20,6 +20,8 @@ ZERO: Final = EARLIEST
 """2020-01-01, where t is 0."""
 
 _STEPS: Final = 4096
+_STEP: Final = HALF_LIFE // _STEPS
+"""A step in microseconds; H is a whole number of them."""
 
 
 def _mantissas() -> tuple[int, ...]:
@@ -39,10 +41,10 @@ MANTISSAS: Final = _mantissas()
 
 def era_and_m(moment: int) -> tuple[int, int]:
     """Split a moment (microseconds since 1970) into its era and its mantissa m, below 2**31."""
-    era, rem = divmod(moment - ZERO, HALF_LIFE)
-    i, f = divmod(rem * _STEPS, HALF_LIFE)
+    step, rest = divmod(moment - ZERO, _STEP)
+    era, i = divmod(step, _STEPS)
     low = MANTISSAS[i]
-    return era, low + (MANTISSAS[i + 1] - low) * f // HALF_LIFE
+    return era, low + (MANTISSAS[i + 1] - low) * rest // _STEP
 
 
 @lru_cache(maxsize=4096)
