@@ -75,6 +75,8 @@ def test_a_subject_earns_it_acts_and_loses_it(pipeline: Pipeline, run: Run, shel
     revoked = one(run, "revoke", "--tool", f"*{name}", *WHY)["id"]
     assert one(run, "peek", tool, effect)["reason"] == "revoked"
     assert revoked in run("reinstate").out
+    told_of = one(run, "impact", revoked)
+    assert [each["decision_id"] for each in told_of["acted"]] == [made["decision_id"]]
     assert run("reinstate", revoked, *WHY).code == 0
     assert one(run, "peek", tool, effect)["reason"] == "braked"
 

@@ -23,6 +23,7 @@ from trustfold_schemas.errors import LostPolicyError, UnknownNameError
 from trustfold_schemas.events import RollbackLiftedEvent, SubjectRolledBackEvent, TraceEvent
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
+from trustfold_schemas.policy_events import TrustRevokedEvent
 from trustfold_schemas.scores import Rollback
 from trustfold_schemas.subject import Subject
 from trustfold_streams.kafka.decisions import TOPIC, decision_from
@@ -32,7 +33,13 @@ from trustfold_streams.kafka.reading import TopicReader
 from trustfold_streams.kafka.records import stamp_from
 from trustfold_streams.kafka.scanning import scan
 from trustfold_streams.kafka.settings import KafkaSettings
-from trustfold_streams.policy_hindsight import Stored, acted, subjects_of, why_of
+from trustfold_streams.policy_hindsight import (
+    Stored,
+    acted,
+    acted_before,
+    subjects_of,
+    why_of,
+)
 from trustfold_streams.policy_port import Impacts, Why
 
 
@@ -61,15 +68,19 @@ async def why(settings: KafkaSettings, decision_id: str) -> Why:
 async def impact_of(settings: KafkaSettings, name: str) -> Impacts:
     """The promotions that a trace's steps acted by, and those that rested on its evidence.
 
-    `name` is a trace, or an event: feedback means its trace, a rollback its interval, any other
-    event of no trace its own entries. Raises UnknownNameError.
+    `name` is a trace, or an event: feedback means its trace, a rollback its interval, a revocation
+    what those whom it names did before, any other event of no trace its own entries. Raises
+    UnknownNameError.
     """
     made = await read_decisions(settings)
     trace_id, what = name, f"trace {name}"
     facts = await _facts_of(settings, name)
     asked = [decision for decision in made if decision.action.trace_id == name]
     if not facts and not asked:
-        event = (await _fact_named(settings, name)).event
+        fact = await _fact_named(settings, name)
+        event = fact.event
+        if isinstance(event, TrustRevokedEvent):
+            return await _impact_of_revocation(settings, name, fact, made)
         if isinstance(event, SubjectRolledBackEvent | RollbackLiftedEvent):
             return await _impact_of_rollback(settings, name, event, made)
         if not isinstance(event, TraceEvent):
@@ -135,6 +146,20 @@ async def _impact_of_rollback(
     return _impacts(name, f"rollback {rollback_id} of {subject}", (), [rested])
 
 
+async def _impact_of_revocation(
+    settings: KafkaSettings, name: str, fact: Fact, made: Sequence[Decision]
+) -> Impacts:
+    asked = {decision.action.trace_id for decision in made}
+    facts: defaultdict[str, list[Fact]] = defaultdict(list)
+    async for _, one in _facts(settings):
+        key = key_of(one.event)
+        if key.kind == "trace" and key.name in asked:
+            facts[key.name].append(one)
+    in_order = sorted(made, key=lambda one: (one.recorded, one.decision_id))
+    own = acted_before(fact, in_order, lambda trace_id: facts[trace_id])
+    return _impacts(name, f"revocation {name}", tuple(own), ())
+
+
 async def _rested(
     settings: KafkaSettings, subject: Subject, made: Sequence[Decision], taken: TakenBack
 ) -> list[Impact]:
@@ -195,7 +220,12 @@ async def _facts_of(settings: KafkaSettings, trace_id: str) -> list[Fact]:
 
 
 async def _fact_named(settings: KafkaSettings, event_id: str) -> Fact:
+    """The first fact of a name; those of the policy stand in a log of their own."""
     named = [fact async for _, fact in _facts(settings) if fact.event.id == event_id]
+    if not named:
+        log = PolicyLogOnKafka(settings)
+        said = [log.take(record) async for record in scan(settings, "policy", [0])]
+        named = [fact for fact in said if fact is not None and fact.event.id == event_id]
     if not named:
         raise UnknownNameError(f"no event and no trace of the log is named {event_id!r}")
     return named[0]

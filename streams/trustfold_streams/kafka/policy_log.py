@@ -35,16 +35,18 @@ class PolicyLogOnKafka:
         """Why the record at an offset was refused, if it was, and is one of the latest."""
         return self._refused.get(offset)
 
-    def take(self, record: Record) -> None:
-        """Take the next record in; what is refused changes nothing."""
+    def take(self, record: Record) -> Fact | None:
+        """Take the next record in, as the fact that it is; None if it is refused."""
         self._recorded = max(self._recorded, record.timestamp * 1_000)
         letter = self._apart.take(record)
         if letter is not None:
             self._refused[record.offset] = letter
             while len(self._refused) > REFUSED_MAX:
                 self._refused.popitem(last=False)
-            return
+            return None
         document = document_from(record.value, record.headers)
         stamp = self._settings.stamp("policy")
         event = decode_event(document)
-        self._log.take(Fact(record.offset, self._recorded, stamp, event, document))
+        fact = Fact(record.offset, self._recorded, stamp, event, document)
+        self._log.take(fact)
+        return fact
