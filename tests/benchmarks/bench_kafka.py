@@ -1,12 +1,13 @@
 """The pipeline on one broker, beside a plain Faust agent and Quix Streams (`make bench-kafka`).
 
-TRUSTFOLD_BENCH_EVENTS: events (default 20000). TRUSTFOLD_QUIX_PYTHON: an interpreter of an own
+TRUSTFOLD_BENCH_EVENTS: events (default 40000). TRUSTFOLD_QUIX_PYTHON: an interpreter of an own
 environment with quixstreams and msgspec; without it that line says how to get one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import subprocess
@@ -38,10 +39,12 @@ from trustfold_streams.kafka.worker import Worker
 
 Item = TypeVar("Item")
 
-EVENTS = int(os.environ.get("TRUSTFOLD_BENCH_EVENTS", "20000"))
+EVENTS = int(os.environ.get("TRUSTFOLD_BENCH_EVENTS", "40000"))
 SUBJECTS = int(os.environ.get("TRUSTFOLD_BENCH_SUBJECTS", "1000000"))
 PARTITIONS = 4
 ROOT = Path(__file__).resolve().parents[2]
+UNCOUNTED = 2_000
+"""Events before those whose latency is told."""
 GIVE_UP_SECONDS = 900
 
 
@@ -96,6 +99,7 @@ async def _pipeline(bootstrap: str) -> float:
     """Seconds from the first record that ingest read to the last entry folded, one worker."""
     settings = _settings(bootstrap)
     await _publish(settings)
+    gc.collect()  # what the publisher left behind is no worker's
     worker = Worker(settings, history=True)
     await worker.start()
     running = asyncio.create_task(worker.run())
@@ -186,7 +190,10 @@ def _entries() -> int:
 
 
 async def _latency(bootstrap: str) -> None:
-    """From the call of publish to the score being visible in a table reader, at 100 events/s."""
+    """From the call of publish to the score being visible in a table reader, at 100 events/s.
+
+    Of a pipeline that runs: a broker takes small transactions slowly until it has compiled them.
+    """
     settings = _settings(bootstrap)
     await create(settings)
     worker = Worker(settings, history=True)
@@ -213,20 +220,22 @@ async def _latency(bootstrap: str) -> None:
 
     try:
         async with Publisher(settings) as publisher:
-            await one(publisher, 1_000_000)
-            taken.clear()
             waiting = []
-            for i in range(1_000):
+            for i in range(UNCOUNTED + 1_000):
                 waiting.append(asyncio.create_task(one(publisher, i)))
                 await asyncio.sleep(0.01)
             await asyncio.gather(*waiting)
+            del taken[:UNCOUNTED]
     finally:
         await table.stop()
         running.cancel()
         await worker.stop()
     taken.sort()
     p50, p99 = taken[len(taken) // 2], taken[int(len(taken) * 0.99)]
-    print(f"publish to visible at 100 events/s: p50 {p50:.0f} ms, p99 {p99:.0f} ms")
+    print(
+        f"publish to visible at 100 events/s, after {UNCOUNTED:,}: "
+        f"p50 {p50:.0f} ms, p99 {p99:.0f} ms"
+    )
 
 
 async def _restore(bootstrap: str) -> None:
