@@ -187,6 +187,22 @@ def test_the_command(shell: Shell) -> None:
     assert "270 days" in shell("whatif", *half_lives).out
 
 
+def test_a_subject_that_is_rolled_back_whole_is_known(shell: Shell) -> None:
+    """No sum is left of it, and it is told of with no samples, as `score` does."""
+    story = Story()
+    moment = story.clean_days(3)
+    shell.ingest(*(fact.document for fact in story.facts))
+    words = ("--to", "2024-01-01", "--why", "a bad release", "--by", "ann")
+    assert shell("rollback", *NOTES[1:], *words).code == 0
+    shell("archive", "kept")
+    at = ("--at", format_instant(moment + DAY), "--json")
+    for store in ((), ("--store", "archive:kept")):
+        for who in (NOTES[1:], ()):
+            rows = shell("whatif", *who, "--half-life", "30", *at, *store).json
+            (own,) = [row for row in rows if row["subject"] == list(NOTES)]
+            assert (own["n_samples"], own["score"]) == (0, 0.0)
+
+
 def test_an_archive_counts_what_has_settled(shell: Shell) -> None:
     """Entries were archived beyond that moment: they count in no answer, as in `scores`."""
     log = log_of(9)

@@ -17,7 +17,7 @@ from trustfold_projections.laws.fold import rollbacks_in_force
 from trustfold_projections.laws.time_weights import MANTISSAS, ZERO
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.scores import State
-from trustfold_schemas.subject import Subject
+from trustfold_schemas.subject import Subject, subject_from_key
 
 LEDGER_VIEW: Final = "ledger"
 """The relation that is read, with the columns of a ledger segment."""
@@ -85,7 +85,8 @@ def states_under(
     Reads the view LEDGER_VIEW. Only sums, n_samples and last_updated are filled in.
     """
     connection.register("mantissas", _mantissas())
-    connection.register("rolled_back", _rolled_back(connection, moment))
+    rolled_back = _rolled_back(connection, moment)
+    connection.register("rolled_back", rolled_back)
     values: dict[str, Any] = {"moment": moment, "half_life": half_life.micros}
     chosen = "true"
     if subject is not None:
@@ -98,7 +99,13 @@ def states_under(
     finally:
         connection.unregister("mantissas")
         connection.unregister("rolled_back")
-    return states_of(table, _TOGETHER * BLOCK, {})
+    made = {state.subject: state for state in states_of(table, _TOGETHER * BLOCK, {})}
+    for key in rolled_back.column("subject").to_pylist():
+        # Of one whose entries are all rolled back no sum is left; it is known all the same.
+        known = subject_from_key(key)
+        if subject in (None, known) and known not in made:
+            made[known] = State(subject=known)
+    return [made[known] for known in sorted(made)]
 
 
 def entries_of_subject(
