@@ -16,14 +16,14 @@ from trustfold_projections.analysis.backtest.elapsed_steps import ElapsedSteps
 from trustfold_projections.laws.fold import counts, fold, refold
 from trustfold_projections.laws.policy import Policy as PolicyInForce
 from trustfold_projections.laws.policy.brake import brake_of
+from trustfold_projections.laws.policy.standing import standing_of
 from trustfold_projections.laws.policy.thresholds import (
     DEFAULTS,
-    grants_short,
-    reaches_approval_rate,
-    reaches_score,
-    samples_short,
+    evidence_shortfalls,
+    meets,
 )
 from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS, WITHOUT_EVIDENCE, freshness_of
+from trustfold_projections.laws.time_weights import ZERO, g
 from trustfold_schemas.amounts import PPM
 from trustfold_schemas.decisions import Threshold
 from trustfold_schemas.events import Reversibility
@@ -161,14 +161,15 @@ class AsSet(Struct, frozen=True):
     def threshold_for(self, subject: Subject, reversibility: Reversibility) -> Threshold | None:
         """What must be met; None where a rule of the registry forbids promotion."""
         ruling = self.policy.ruling(subject.effect)
+        answer = ruling.answers[reversibility]
         forbidden = (
             ruling.declaration is None
             or ruling.capped_by
             or subject.is_global
-            or ruling.in_force[reversibility] == "irreversible"
+            or answer.in_force == "irreversible"
             or self.policy.revoked_by(subject)
         )
-        return None if forbidden else ruling.threshold[reversibility]
+        return None if forbidden else answer.threshold
 
     def allows(self, known: Known, action: PastAction) -> bool:
         """The verdict in the mode `enforce`."""
@@ -216,7 +217,7 @@ class Elapsed(Struct, frozen=True):
         score = known.elapsed.raw_score() * freshness_of(state.last_updated, now)
         return (
             score >= threshold.min_score / PPM
-            and _reaches_the_rest(state, threshold, now)
+            and not evidence_shortfalls(standing_of(state), threshold, g(max(now, ZERO)))
             and not _braked(state, now)
         )
 
@@ -236,23 +237,12 @@ def threshold_of(thresholds: Thresholds, action: PastAction) -> Threshold | None
 def trusted(state: State, threshold: Threshold, now: int, *, brake: bool = True) -> bool:
     """Whether a state may be promoted at a moment: exact, by the functions of the policy."""
     return (
-        state.n_samples > 0
-        and reaches_score(state, threshold.min_score, now)
-        and _reaches_the_rest(state, threshold, now)
-        and not (brake and _braked(state, now))
+        state.n_samples > 0 and meets(state, threshold, now) and not (brake and _braked(state, now))
     )
 
 
 def _braked(state: State, now: int) -> bool:
     return brake_of(state.last_bad_at, state.last_grant_at, now) is not None
-
-
-def _reaches_the_rest(state: State, threshold: Threshold, now: int) -> bool:
-    return (
-        not samples_short(state, threshold.min_samples, now)
-        and not grants_short(state, threshold.min_grants, now)
-        and reaches_approval_rate(state, threshold.min_approval_rate)
-    )
 
 
 _SHARES: Final = tuple(round(share * 100) for share in RAW_SCORE_WEIGHTS)

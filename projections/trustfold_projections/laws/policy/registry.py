@@ -18,6 +18,7 @@ from trustfold_projections.laws.policy.globs import GlobIndex
 from trustfold_projections.laws.policy.revocations import Actors, Revocation
 from trustfold_projections.laws.policy.rulings import (
     REMEMBERED_MAX,
+    Answer,
     Declaration,
     OfGlob,
     Ruling,
@@ -119,7 +120,9 @@ class Policy:
 
         Raises ThresholdNotFoundError for an effect that no declaration matches.
         """
-        return self._declared_ruling(effect).in_force[reversibility]
+        in_force = self._declared_answer(effect, reversibility).in_force
+        assert in_force is not None
+        return in_force
 
     def for_effect(self, effect_class: str, reversibility: Reversibility) -> Threshold:
         """The threshold that an action must meet; that of irreversible ones has min_score 1.0.
@@ -128,16 +131,18 @@ class Policy:
         a caller's word never makes it easier. Raises ThresholdNotFoundError for an effect that
         no declaration matches.
         """
-        return self._declared_ruling(effect_class).threshold[reversibility]
+        threshold = self._declared_answer(effect_class, reversibility).threshold
+        assert threshold is not None
+        return threshold
 
-    def _declared_ruling(self, effect: str) -> Ruling:
+    def _declared_answer(self, effect: str, reversibility: Reversibility) -> Answer:
         ruling = self.ruling(effect)
         if ruling.declaration is None:
             raise ThresholdNotFoundError(
                 f"no declaration matches the effect {effect!r}; "
                 f"`trustfold effect declare {effect!r} --reversibility R --why W` makes one"
             )
-        return ruling
+        return ruling.answers[reversibility]
 
     def threshold_version(self, effect: str, band: Reversibility) -> int:
         """The version of a threshold, removals counted; 0 if there never was one."""

@@ -53,8 +53,8 @@ class OfGlob(Struct):
 class Answer(Struct, frozen=True, gc=False):
     """What a ruling comes to for one word of a caller.
 
-    The reversibility in force and what must be met then, None where no declaration matches; and
-    what a promotion lacks, whoever asks.
+    The reversibility in force, the stricter of the registry's and the word, and what must be met
+    then; both None where no declaration matches. And what a promotion lacks, whoever asks.
     """
 
     in_force: Reversibility | None
@@ -65,16 +65,13 @@ class Answer(Struct, frozen=True, gc=False):
 class Ruling(Struct, frozen=True, gc=False):
     """What the policy has to say of one effect, whoever does it, by the caller's own word.
 
-    `in_force` is the stricter of the registry's reversibility and the word, and `threshold` what
-    must be met then; both empty where no declaration matches. `capped_by` are the thresholds that
-    forbid promotion in any band, `caps` the same in words. `answers` are by each word, no word is
-    None. `revocations` are the numbers of those whose glob of the effect matches.
+    `answers` are by each word, no word is None. `capped_by` are the thresholds that forbid
+    promotion in any band, `caps` the same in words. `revocations` are the numbers of those whose
+    glob of the effect matches.
     """
 
     declaration: Declaration | None
     capped_by: tuple[Threshold, ...]
-    in_force: Mapping[Reversibility, Reversibility]
-    threshold: Mapping[Reversibility, Threshold]
     answers: Mapping[Reversibility | None, Answer]
     caps: tuple[Shortfall, ...]
     revocations: frozenset[int]
@@ -103,7 +100,7 @@ def ruling_of(matching: Sequence[OfGlob]) -> Ruling:
         )
         for said in (*BANDS, None)
     }
-    return Ruling(declaration, capped_by, in_force, threshold, answers, caps, revocations)
+    return Ruling(declaration, capped_by, answers, caps, revocations)
 
 
 def _threshold(

@@ -15,7 +15,7 @@ from trustfold_projections.laws.time_weights import ZERO, g
 from trustfold_schemas.amounts import PPM
 from trustfold_schemas.decisions import BANDS, ReasonCode, Threshold
 from trustfold_schemas.events import Reversibility
-from trustfold_schemas.ledger import HUMAN_APPROVAL_RATE, UNDO_RATE
+from trustfold_schemas.ledger import UNDO_RATE
 from trustfold_schemas.scores import State
 
 DEFAULTS: Final[dict[Reversibility, Threshold]] = {
@@ -70,6 +70,12 @@ def shortfalls(known: Standing, threshold: Threshold, weight: int, score: float)
     if not _meets_score(known, threshold.min_score, weight, score):
         words = f"a score of {shown(threshold.min_score)}, it is {score:.4f}"
         made.append(Shortfall(ReasonCode.SCORE_TOO_LOW, words))
+    return made + evidence_shortfalls(known, threshold, weight)
+
+
+def evidence_shortfalls(known: Standing, threshold: Threshold, weight: int) -> list[Shortfall]:
+    """The same but for the score: samples, grants and the approval rate."""
+    made: list[Shortfall] = []
     # How many are missing is counted only where some are.
     if known.samples < threshold.min_samples * weight:
         made.append(_more_samples(_short(known.samples, threshold.min_samples, weight)))
@@ -82,10 +88,10 @@ def shortfalls(known: Standing, threshold: Threshold, weight: int, score: float)
     return made
 
 
-def reaches_score(state: State, min_score: int, now: int) -> bool:
-    """Whether the score without self-play is at least `min_score` (ppm) at `now`, exactly."""
+def meets(state: State, threshold: Threshold, now: int) -> bool:
+    """Whether a state lacks nothing of a threshold at a moment."""
     known, weight = standing_of(state), g(max(now, ZERO))
-    return _meets_score(known, min_score, weight, known.raw_score * known.freshness(weight))
+    return not shortfalls(known, threshold, weight, known.raw_score * known.freshness(weight))
 
 
 def _meets_score(known: Standing, min_score: int, weight: int, score: float) -> bool:
@@ -108,24 +114,9 @@ def _exact_score(known: Standing, weight: int) -> tuple[int, int]:
     return top * min(known.weight, weight), 100 * bottom * weight
 
 
-def samples_short(state: State, min_samples: int, now: int) -> int:
-    """How many fresh samples are missing to `min_samples` effective ones, rounded up; exact."""
-    return _short(state.den[UNDO_RATE], min_samples, g(max(now, ZERO)))
-
-
-def grants_short(state: State, min_grants: int, now: int) -> int:
-    """How many fresh grants are missing to `min_grants` effective ones, rounded up; exact."""
-    return _short(state.num[HUMAN_APPROVAL_RATE], min_grants, PPM * g(max(now, ZERO)))
-
-
 def _short(have: int, wanted: int, weight: int) -> int:
     """How many of a weight are missing, rounded up."""
     return max(0, -((have - wanted * weight) // weight))
-
-
-def reaches_approval_rate(state: State, min_approval_rate: int) -> bool:
-    """Whether humans granted at least this share (ppm), or never decided at all; exact."""
-    return state.num[HUMAN_APPROVAL_RATE] >= min_approval_rate * state.den[HUMAN_APPROVAL_RATE]
 
 
 @lru_cache(maxsize=1024)
