@@ -13,20 +13,19 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from trustfold_projections.analysis.eras import Ints, eras_and_ms
 from trustfold_projections.archive.schema import BLOCK, SUMS
 from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS, WITHOUT_EVIDENCE
-from trustfold_projections.laws.time_weights import HALF_LIFE, MANTISSAS, ZERO, era_and_m
+from trustfold_projections.laws.time_weights import ZERO, era_and_m
 from trustfold_schemas.amounts import PPM
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 Pair = tuple[Floats, Floats]
 """A double-double: a number is the sum of both, the second at most half an ulp of the first."""
 
 NEVER: Final = -1
 """In place of a moment that there was not."""
 
-_MANTISSAS: Final[Ints] = np.array(MANTISSAS, dtype=np.int64)
 _SPLIT: Final = float(2**27 + 1)
 _REST_OF_64: Final = np.uint64(2**11 - 1)
 _TOP_53_OF_64: Final = np.uint64(2**64 - 2**11)
@@ -100,9 +99,7 @@ def _values_of(ints: dict[str, Wide], blocks: Blocks) -> Floats:
 def freshness(last_updated: Ints, now: int) -> Floats:
     """The freshness g(last_updated) / g(now), at most 1, and 0 for NEVER; `now` in microseconds."""
     era_now, m_now = era_and_m(max(now, ZERO))
-    era, rem = np.divmod(np.maximum(last_updated, ZERO) - ZERO, HALF_LIFE)
-    i, f = np.divmod(rem * (len(MANTISSAS) - 1), HALF_LIFE)
-    m = _MANTISSAS[i] + (_MANTISSAS[i + 1] - _MANTISSAS[i]) * f // HALF_LIFE
+    era, m = eras_and_ms(last_updated)
     # Both mantissas are below 2**31, and a power of two scales exactly.
     made = np.ldexp(m / m_now, np.maximum(era - era_now, -1_000).astype(np.int32))
     return np.where(last_updated == NEVER, 0.0, np.minimum(made, 1.0))

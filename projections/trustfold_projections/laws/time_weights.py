@@ -19,18 +19,19 @@ HALF_LIFE: Final = 30 * DAY
 ZERO: Final = EARLIEST
 """2020-01-01, where t is 0."""
 
-_STEPS: Final = 4096
-_STEP: Final = HALF_LIFE // _STEPS
+STEPS: Final = 4096
+"""Steps of a half-life, between which a mantissa is interpolated."""
+STEP: Final = HALF_LIFE // STEPS
 """A step in microseconds; H is a whole number of them."""
 
 
 def _mantissas() -> tuple[int, ...]:
     """M[j] = floor(2**(30 + j/4096)) for j = 0..4096, by decimal arithmetic at 80 digits."""
     exact = Context(prec=80)
-    root = exact.power(Decimal(2), exact.divide(Decimal(1), Decimal(_STEPS)))
+    root = exact.power(Decimal(2), exact.divide(Decimal(1), Decimal(STEPS)))
     # Powers of one root: 4,096 products lose 4 of 80 digits, where floor needs 11.
     power, mantissas = Decimal(2**30), [2**30]
-    for _ in range(1, _STEPS):
+    for _ in range(1, STEPS):
         power = exact.multiply(power, root)
         mantissas.append(int(power.to_integral_value(rounding=ROUND_FLOOR, context=exact)))
     return (*mantissas, 2**31)
@@ -41,10 +42,10 @@ MANTISSAS: Final = _mantissas()
 
 def era_and_m(moment: int) -> tuple[int, int]:
     """Split a moment (microseconds since 1970) into its era and its mantissa m, below 2**31."""
-    step, rest = divmod(moment - ZERO, _STEP)
-    era, i = divmod(step, _STEPS)
+    step, rest = divmod(moment - ZERO, STEP)
+    era, i = divmod(step, STEPS)
     low = MANTISSAS[i]
-    return era, low + (MANTISSAS[i + 1] - low) * rest // _STEP
+    return era, low + (MANTISSAS[i + 1] - low) * rest // STEP
 
 
 @lru_cache(maxsize=4096)

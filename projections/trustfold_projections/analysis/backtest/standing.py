@@ -29,12 +29,9 @@ from trustfold_projections.analysis.backtest.limbs import (
     split_int,
 )
 from trustfold_projections.analysis.backtest.slices import Slice
-from trustfold_projections.laws.time_weights import HALF_LIFE, MANTISSAS, ZERO
+from trustfold_projections.analysis.eras import eras_and_ms
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
-
-_M: Final[Ints] = np.array(MANTISSAS, np.int64)
-_STEPS: Final = len(MANTISSAS) - 1
 
 T = TypeVar("T")
 
@@ -93,22 +90,13 @@ class Standing(Struct, eq=False, kw_only=True):
 
     def weight_of(self, moments: Ints) -> Floats:
         """The weights of moments divided by 2**era, as doubles; before 2020 it is that of 2020."""
-        era, rem = _divided(np.maximum(moments, ZERO) - ZERO)
-        i, f = _divided(rem * _STEPS)
-        low = _M[i]
-        m = low + (_M[i + 1] - low) * f // HALF_LIFE
+        era, m = eras_and_ms(moments)
         weights: Floats = np.ldexp(m.astype(np.float64), era - self.era)
         return weights
 
     def floats(self, sums: Sequence[list[Ints]]) -> list[Floats]:
         """Five exact sums as doubles."""
         return [as_floats(limbs) for limbs in sums]
-
-
-def _divided(numbers: Ints) -> tuple[Ints, Ints]:
-    """Quotient and rest by HALF_LIFE; numpy divides by a constant faster than by divmod."""
-    quotient = numbers // HALF_LIFE
-    return quotient, numbers - quotient * HALF_LIFE
 
 
 def standing(part: Slice, carry: Carry) -> tuple[Standing, Carry]:

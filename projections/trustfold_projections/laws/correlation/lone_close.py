@@ -6,12 +6,11 @@ Most traces are closed at once, with all of their steps, before anybody says a w
 
 from __future__ import annotations
 
-from trustfold_projections.laws.correlation.outcome import FUTURE_MAX
+from trustfold_projections.laws.correlation.outcome import at_the_door
 from trustfold_projections.laws.medians import MedianTable
 from trustfold_schemas.amounts import PPM
 from trustfold_schemas.events import TraceClosed, TraceClosedEvent
 from trustfold_schemas.facts import Fact
-from trustfold_schemas.instants import DAY
 from trustfold_schemas.ledger import Entry
 from trustfold_schemas.subject import Subject, global_subject
 
@@ -25,9 +24,7 @@ def lone_close(
     future or too old. `medians` and `memory` as for `correlate_trace`.
     """
     event = fact.event
-    if not isinstance(event, TraceClosedEvent) or event.time > fact.recorded + FUTURE_MAX:
-        return None
-    if memory is not None and event.time < fact.recorded - (memory - DAY):
+    if not isinstance(event, TraceClosedEvent) or at_the_door({}, fact, memory) is not None:
         return None
     data = event.data
     if data.violations or data.step_count is not None:
