@@ -15,7 +15,7 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from tests.benchmarks.loads import closes, versions
+from tests.benchmarks.loads import closes, trace_of, versions
 from tests.oracles.seed_snippet import SeedStore
 from trustfold_projections.laws.admission import admit
 from trustfold_projections.laws.correlation import TraceState, correlate_trace, lone_close
@@ -69,7 +69,7 @@ def _where_the_time_goes() -> None:
             entries += lone_close(fact, medians) or ()
         correlated = time.perf_counter()
         for fact in facts:
-            state = TraceState(trace_id=fact.event.data.trace_id)  # type: ignore[attr-defined]
+            state = TraceState(trace_id=trace_of(fact.event))
             correlate_trace(state, fact, medians)
         by_the_whole_law = time.perf_counter()
         _fold(entries)
@@ -111,7 +111,7 @@ def _entries(number: int) -> list[Entry]:
     made: list[Entry] = []
     for i, body in enumerate(closes(number)):
         event = admit(body, OWNER)
-        state = TraceState(trace_id=event.data.trace_id)  # type: ignore[attr-defined]
+        state = TraceState(trace_id=trace_of(event))
         moment = event.time + i
         made += correlate_trace(state, Fact(moment, moment, OWNER, event, body), medians).entries
     return made

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from compose.kafka.broker import Broker, free_port
-from tests.benchmarks.loads import START, closes, versions
+from tests.benchmarks.loads import START, closes, trace_of, versions
 from trustfold_schemas.documents import document
 from trustfold_schemas.instants import SECOND
 from trustfold_schemas.scores import State
@@ -183,7 +183,7 @@ def _entries() -> int:
     medians, made = MedianTable(), 0
     for body in closes(EVENTS):
         event = decode_event(body)
-        state = TraceState(trace_id=event.data.trace_id)  # type: ignore[attr-defined]
+        state = TraceState(trace_id=trace_of(event))
         fact = Fact(0, event.time + 1, OWNER, event, body)
         made += len(correlate_trace(state, fact, medians).entries)
     return made

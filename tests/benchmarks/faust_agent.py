@@ -15,6 +15,7 @@ from typing import Any
 
 import faust
 
+from tests.benchmarks.loads import trace_of
 from trustfold_projections.laws.correlation import TraceState, correlate_trace
 from trustfold_projections.laws.fold import fold
 from trustfold_projections.laws.medians import MedianTable
@@ -62,7 +63,7 @@ async def on_close(stream: Any) -> None:
             started = time.monotonic()
         event = decode_event(document)
         moment = event.time + 1
-        state = TraceState(trace_id=event.data.trace_id)  # type: ignore[attr-defined]
+        state = TraceState(trace_id=trace_of(event))
         fact = Fact(seen, moment, OWNER, event, document)
         for entry in correlate_trace(state, fact, medians).entries:
             key = entry.subject.key

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from trustfold_schemas.events import Event, TraceClosedEvent
 from trustfold_schemas.instants import SECOND, format_instant
 
 START = 1_767_225_600 * SECOND
@@ -49,6 +50,12 @@ def closes(number: int, *, subjects: int = 200, steps: int = 5, seed: int = 1) -
             },
             separators=(",", ":"),
         ).encode()
+
+
+def trace_of(event: Event) -> str:
+    """The trace that an event of this load closes."""
+    assert isinstance(event, TraceClosedEvent)
+    return event.data.trace_id
 
 
 def versions() -> str:

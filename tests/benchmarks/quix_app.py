@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from quixstreams import Application, State  # type: ignore[import-not-found]
 
+from tests.benchmarks.loads import trace_of
 from trustfold_projections.laws.correlation import TraceState, correlate_trace
 from trustfold_projections.laws.fold import fold
 from trustfold_projections.laws.medians import MedianTable
@@ -46,7 +47,7 @@ def entries(document: bytes) -> list[dict[str, Any]]:
         counts["started"] = time.monotonic()
     event = decode_event(document)
     fact = Fact(0, event.time + 1, OWNER, event, document)
-    state = TraceState(trace_id=event.data.trace_id)  # type: ignore[attr-defined]
+    state = TraceState(trace_id=trace_of(event))
     made = correlate_trace(state, fact, medians).entries
     return [
         {

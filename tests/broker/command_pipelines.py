@@ -17,8 +17,8 @@ from trustfold_schemas.instants import MINUTE, format_instant
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import SystemClock
 from trustfold_streams.kafka import topics
+from trustfold_streams.kafka.pipeline_progress import PipelineProgress
 from trustfold_streams.kafka.settings import KafkaSettings
-from trustfold_streams.kafka.standing import Standing
 
 PARTITIONS = 2
 EVENTS = ROOT / "examples" / "first_month.jsonl"
@@ -50,7 +50,7 @@ class Pipeline(NamedTuple):
         async def settled() -> None:
             async with asyncio.timeout(SECONDS_MAX):
                 while True:
-                    found = await Standing.read(self.settings, SystemClock())
+                    found = await PipelineProgress.read(self.settings, SystemClock())
                     if found.settled_up_to() >= moment:
                         return
                     await asyncio.sleep(0.2)

@@ -71,12 +71,7 @@ def test_a_changed_cell_of_a_decision_is_named(
 
 def test_a_decision_that_was_cut_out_is_named(sound: Path, tmp_path: Path) -> None:
     """The one after it stands where it should not, behind a chain that is not its own."""
-    path = tmp_path / "trust.db"
-    path.write_bytes(sound.read_bytes())
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TRIGGER decisions_are_kept")
-        connection.execute("DELETE FROM decisions WHERE position = 2")
-        connection.commit()
+    path = cut(sound, tmp_path / "trust.db", "DELETE FROM decisions WHERE position = 2")
     assert [proof for proof, _ in findings(path)] == ["decisions"]
 
 

@@ -29,6 +29,7 @@ from trustfold_streams.kafka.apart import ApartLog
 from trustfold_streams.kafka.clients import Watermarks, new_consumer, record_of
 from trustfold_streams.kafka.decisions import decision_from
 from trustfold_streams.kafka.errors import BrokerSlowError, LostInputError
+from trustfold_streams.kafka.pipeline_progress import PipelineProgress
 from trustfold_streams.kafka.reaching import (
     quiet_client,
     require_topics,
@@ -44,7 +45,6 @@ from trustfold_streams.kafka.records import (
 from trustfold_streams.kafka.scanning import SILENCE_SECONDS_MAX
 from trustfold_streams.kafka.settings import InputTopic, KafkaSettings
 from trustfold_streams.kafka.stage import Record
-from trustfold_streams.kafka.standing import Standing
 
 RECORDS_MAX: Final = 20_000
 NAME: Final = "archiver"
@@ -89,9 +89,9 @@ class KafkaLog:
         require_topics(
             self._settings, await topics_there(self._settings), [*_CUT, *_SINGLE, "progress"]
         )
-        standing = await Standing.read(self._settings, clock)
+        progress = await PipelineProgress.read(self._settings, clock)
         # What the archive has said holds, whoever has forgotten it since.
-        self.settled = max(standing.settled_up_to(), self._archived.settled)
+        self.settled = max(progress.settled_up_to(), self._archived.settled)
         name = f"{self._settings.app_id}-{NAME}"
         self._consumer = new_consumer(self._settings, name)
         self._open.push_async_callback(self._consumer.stop)

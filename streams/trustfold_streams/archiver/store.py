@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 import duckdb
@@ -37,13 +36,14 @@ from trustfold_schemas.stored_dead_letters import StoredDeadLetter
 from trustfold_schemas.subject import Subject, subject_from_key
 from trustfold_streams.archiver.locks import reading
 from trustfold_streams.clock import Clock, SystemClock
+from trustfold_streams.closing import Closing
 
 
 class ArchiveIsReadError(CallerError):
     """An archive is read; what changes a log, or asks of its present, goes to the log itself."""
 
 
-class ArchiveStore:
+class ArchiveStore(Closing):
     """One archive, open for reading. Use as a context manager; while it is open no file goes."""
 
     def __init__(
@@ -65,17 +65,6 @@ class ArchiveStore:
             store = cls(archive, connection, SystemClock() if clock is None else clock)
             store._held = opening.pop_all()
         return store
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the files."""

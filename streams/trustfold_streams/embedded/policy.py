@@ -19,7 +19,7 @@ from trustfold_schemas.events import Reversibility
 from trustfold_schemas.facts import Stamp
 from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.subject import Subject
-from trustfold_streams.asking import check_may_ask, random_id
+from trustfold_streams.asking import check_may_ask, decision_on, last_grant_of, random_id
 from trustfold_streams.clock import Clock
 from trustfold_streams.embedded import decisions, policy_audit, reader, thresholds
 from trustfold_streams.embedded.database import snapshot, transaction, translated
@@ -112,27 +112,14 @@ class EmbeddedPolicy:
         before = decisions.asked_before(self._connection, action, now)
         if before is not None and stands(before, action, state, policy, now):
             return before
-        decision_id = self._new_id()
-        owed_to = decisions.spot_check_owed(
-            self._connection,
+        owed_to = decisions.spot_check_owed(self._connection, action, last_grant_of(state), now)
+        decision = decision_on(
             action,
-            state.last_grant_at if isinstance(state, State) else None,
-            now,
-        )
-        verdict = decide(
             state,
             policy,
-            action,
             now,
-            decision_id=decision_id,
-            spot_checked=owed_to is not None,
-        )
-        decision = Decision(
-            decision_id=decision_id,
-            recorded=now,
+            decision_id=self._new_id(),
             position=position + 1,
-            action=action,
-            verdict=verdict,
             owed_to=owed_to,
         )
         decisions.insert(self._connection, decision, chain)

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 from trustfold_projections.laws.explanation import Explanation, explain, state_if
@@ -30,6 +29,7 @@ from trustfold_schemas.status import Status
 from trustfold_schemas.stored_dead_letters import StoredDeadLetter, replay_body
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
+from trustfold_streams.closing import Closing
 from trustfold_streams.embedded import audit, dead_letters, reader
 from trustfold_streams.embedded.database import (
     BUSY_SECONDS,
@@ -49,7 +49,7 @@ SOURCE = "trustfold/embedded"
 """The source of events that are published by a call on the store."""
 
 
-class EmbeddedStore:
+class EmbeddedStore(Closing):
     """One SQLite file: facts, ledger, scores and dead letters.
 
     Open with `EmbeddedStore.open`; use as a context manager. Many may read beside one writer;
@@ -98,17 +98,6 @@ class EmbeddedStore:
         place = Path(path)
         connection = connect(place, mode, busy_seconds)
         return cls(connection, place, mode, SystemClock() if clock is None else clock, stamp)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the file."""

@@ -10,8 +10,6 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from trustfold_projections.laws.self_play import (
     Neighbor,
@@ -21,6 +19,7 @@ from trustfold_projections.laws.self_play import (
     weights_of_neuron,
 )
 from trustfold_schemas.events import SelfPlayCompletedEvent, type_of
+from trustfold_streams.closing import Closing
 from trustfold_streams.embedded import rows
 from trustfold_streams.embedded.database import connect, translated
 from trustfold_streams.embedded.errors import StoreDamagedError
@@ -28,7 +27,7 @@ from trustfold_streams.embedded.errors import StoreDamagedError
 _TYPE = type_of(SelfPlayCompletedEvent).removeprefix(rows.TYPE_PREFIX)
 
 
-class EmbeddedSynapse:
+class EmbeddedSynapse(Closing):
     """The weights of every context of a store. Opened for reading beside its writer; close it.
 
     Raises NoStoreError where there is no store yet.
@@ -40,17 +39,6 @@ class EmbeddedSynapse:
         self._states: dict[str, Synapse] = {}
         self._seen_up_to = 0
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the file."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from trustfold_schemas.facts import OWNER, Stamp
 from trustfold_streams.clock import Clock, SystemClock
+from trustfold_streams.closing import Closing
 from trustfold_streams.kafka.reaching import quiet_client, topics_there, translated
 from trustfold_streams.kafka.settings import KafkaSettings
 from trustfold_streams.kafka.visit import Visit
@@ -17,7 +17,7 @@ from trustfold_streams.kafka.visit import Visit
 R = TypeVar("R")
 
 
-class BrokerCalls:
+class BrokerCalls(Closing):
     """A store on a broker in calls that wait; made by `open`. Use as a context manager.
 
     Raises BrokerError where the broker fails, and UnsafeTopicsError where topics are missing.
@@ -44,17 +44,6 @@ class BrokerCalls:
     ) -> Self:
         """Reach the broker. Raises BrokerUnreachableError where nobody answers."""
         return cls(settings, stamp, clock)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the broker; what was acknowledged is there."""

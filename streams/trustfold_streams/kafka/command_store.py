@@ -26,7 +26,7 @@ from trustfold_schemas.status import PipelineStatus
 from trustfold_schemas.stored_dead_letters import StoredDeadLetter
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock
-from trustfold_streams.kafka import facts, standing
+from trustfold_streams.kafka import facts, pipeline_progress
 from trustfold_streams.kafka.calls import BrokerCalls
 from trustfold_streams.kafka.dead_letters import read_letters
 from trustfold_streams.kafka.errors import StaleTableError
@@ -74,7 +74,7 @@ class KafkaStore(BrokerCalls):
 
     def settled(self, moment: int) -> bool:
         """Whether nothing will be recorded at or before a moment any more."""
-        return moment <= self._run(self._visit.standing()).settled_up_to()
+        return moment <= self._run(self._visit.progress()).settled_up_to()
 
     def state_as_of(self, subject: Subject, moment: int) -> State | None:
         """A subject's state as of a moment. Raises NotSettledError, and LostInputError."""
@@ -141,7 +141,7 @@ class KafkaStore(BrokerCalls):
         """What the topics hold and how far the stages are, whether any of them works or not."""
 
         async def read() -> PipelineStatus:
-            found = await self._visit.standing()
+            found = await self._visit.progress()
             self._visit.need("dead-letters")
             letters = await read_letters(self.settings, replayed=True)
             reasons = sorted(one.reason.value for one in letters)
@@ -153,7 +153,7 @@ class KafkaStore(BrokerCalls):
             return PipelineStatus(
                 bootstrap=self.settings.bootstrap,
                 prefix=self.settings.prefix,
-                topics=await standing.topic_statuses(self.settings, self._visit.have),
+                topics=await pipeline_progress.topic_statuses(self.settings, self._visit.have),
                 stages=await found.stages(),
                 dead_letters_by_reason={name: reasons.count(name) for name in reasons},
                 complete_as_of=complete or None,

@@ -245,13 +245,13 @@ class CorrelateTask:
                 if len(kept) > 1_000:
                     break
                 continue
-            del self._held[key]
-            self._open.pop(key, None)
             letters: list[Refusal] = []
             if held.row.open:
-                state = held.state or held.row.state(key, medians)
+                state = self._state(key, medians)
                 assert isinstance(state, TraceState)
                 letters = never_closed(state)
+            del self._held[key]
+            self._open.pop(key, None)
             made.append((key, held.row, letters))
         return made
 

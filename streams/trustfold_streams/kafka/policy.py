@@ -26,7 +26,7 @@ from trustfold_schemas.facts import Role, Stamp
 from trustfold_schemas.instants import SECOND, format_instant
 from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.subject import Subject, subject_of
-from trustfold_streams.asking import check_may_ask, random_id
+from trustfold_streams.asking import check_may_ask, decision_on, last_grant_of, random_id
 from trustfold_streams.clock import Clock
 from trustfold_streams.kafka import policy_audit
 from trustfold_streams.kafka.decisions import decision_output
@@ -151,42 +151,21 @@ class KafkaPolicy:
             before = self.tail.asked.before(asked, now)
             if before is not None and stands(before, asked, state, policy, now, stale):
                 return before
-            made = self._decision(asked, state, policy, now, stale)
+            made = decision_on(
+                asked,
+                state,
+                policy,
+                now,
+                decision_id=self._new_id(),
+                position=-1,
+                owed_to=self.tail.asked.spot_check_owed(asked, last_grant_of(state), now),
+                stale=stale,
+            )
             await self._publisher.send(decision_output(self.settings, made))
             await self.tail.caught_up(asked.trace_id)
         holding = self.tail.asked.before(asked, now)
         assert holding is not None
         return holding
-
-    def _decision(
-        self,
-        action: Action,
-        state: State | Corrupt | None,
-        policy: Policy,
-        now: int,
-        stale: str | None,
-    ) -> Decision:
-        decision_id = self._new_id()
-        last_grant_at = state.last_grant_at if isinstance(state, State) else None
-        owed_to = self.tail.asked.spot_check_owed(action, last_grant_at, now)
-        verdict = decide(
-            state,
-            policy,
-            action,
-            now,
-            decision_id=decision_id,
-            stale=stale,
-            spot_checked=owed_to is not None,
-        )
-        return Decision(
-            decision_id=decision_id,
-            recorded=now,
-            position=-1,
-            action=action,
-            verdict=verdict,
-            stale=stale,
-            owed_to=owed_to,
-        )
 
     async def why(self, decision_id: str) -> Why:
         """A decision followed back to the facts. Raises UnknownNameError."""

@@ -20,9 +20,9 @@ from trustfold_streams.clock import Clock
 from trustfold_streams.kafka import policy_audit
 from trustfold_streams.kafka.calls import BrokerCalls
 from trustfold_streams.kafka.errors import StaleTableError
+from trustfold_streams.kafka.pipeline_progress import alive
 from trustfold_streams.kafka.policy import KafkaPolicy
 from trustfold_streams.kafka.settings import KafkaSettings
-from trustfold_streams.kafka.standing import alive
 from trustfold_streams.kafka.table import TableReader
 from trustfold_streams.kafka.visit import FRESH_SECONDS_MAX, LOAD_SECONDS_MAX, LOOK_SECONDS
 from trustfold_streams.policy_port import Impacts, Why, Write

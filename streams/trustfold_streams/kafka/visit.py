@@ -18,10 +18,10 @@ from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock
 from trustfold_streams.kafka.admin import TopicState
 from trustfold_streams.kafka.errors import ReaderRoleError, StaleTableError
+from trustfold_streams.kafka.pipeline_progress import PipelineProgress, alive
 from trustfold_streams.kafka.publisher import Publisher
 from trustfold_streams.kafka.reaching import require_topics
 from trustfold_streams.kafka.settings import INPUT_TOPICS, ROLES, KafkaSettings
-from trustfold_streams.kafka.standing import Standing, alive
 from trustfold_streams.kafka.table import TableReader
 
 FRESH_SECONDS_MAX = 20.0
@@ -96,16 +96,16 @@ class Visit:
 
     # ---- how far the stages are ----------------------------------------------------------------
 
-    async def standing(self) -> Standing:
+    async def progress(self) -> PipelineProgress:
         """What the stages said last."""
         self.need("progress")
-        return await Standing.read(self.settings, self.clock)
+        return await PipelineProgress.read(self.settings, self.clock)
 
     async def complete(self) -> None:
         """Raise StaleTableError unless what the stages hold is complete as of the last minute."""
         began = time.monotonic()
         while True:
-            found = await self.standing()
+            found = await self.progress()
             with contextlib.suppress(StaleTableError):
                 found.table.refuse_if_stale()
                 return
@@ -121,7 +121,7 @@ class Visit:
             raise NotSettledError(
                 f"{format_instant(moment)} has not come: it is {format_instant(now)} by this clock"
             )
-        reach = (await self.standing()).settled_up_to()
+        reach = (await self.progress()).settled_up_to()
         if moment > reach:
             raise NotSettledError(
                 f"the log has settled up to {format_instant(reach)}; ask as of that moment or "

@@ -27,7 +27,7 @@ ALIVE = 15 * SECOND
 """A worker that wrote progress within this time is alive: it does so every 5 seconds."""
 
 
-class Standing:
+class PipelineProgress:
     """What the stages have said, read once. Made by `read`."""
 
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
@@ -38,7 +38,7 @@ class Standing:
         self._caught_up: dict[int, int] = {}
 
     @classmethod
-    async def read(cls, settings: KafkaSettings, clock: Clock) -> Standing:
+    async def read(cls, settings: KafkaSettings, clock: Clock) -> PipelineProgress:
         """Read the topic of progress as it stands."""
         made = cls(settings, clock)
         async for record in scan(settings, "progress", [0], whole=False):
