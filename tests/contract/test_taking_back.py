@@ -87,6 +87,8 @@ async def test_an_excluded_trace_does_not_count_until_it_is_included(
     async with store_factory() as world, world.open() as store:
         await store.bulk_update_from_trace(trace("t1"), an_hour_ago(world))
         await store.bulk_update_from_trace(trace("t2", step("a", SHELL)), an_hour_ago(world))
+        await eventually(lambda: samples(store, NOTES), lambda count: count == 1)
+        await eventually(lambda: samples(store, SHELL), lambda count: count == 1)
         await eventually(lambda: samples(store, DONE), lambda count: count == 2)
         before = {**await store.snapshot()}
 
