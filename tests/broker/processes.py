@@ -78,12 +78,15 @@ class WorkerProcess:
         """How it stands and the end of its log, for messages."""
         return f"worker {self.pid}, exit {self.exit_code}: ...{self.said()[-1500:]}"
 
-    def set_trap(self, trap: Trap) -> None:
-        """Set a trap in the running worker; one that is gone cannot be told any more."""
-        assert self._process.stdin is not None
+    def set_traps(self, *traps: Trap) -> None:
+        """Set these in place of those that stand; one that is gone cannot be told any more."""
+        pipe = self._process.stdin
+        assert pipe is not None
+        if pipe.closed:  # by `end`
+            return
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(msgspec.json.encode(trap) + b"\n")
-            self._process.stdin.flush()
+            pipe.write(msgspec.json.encode(traps) + b"\n")
+            pipe.flush()
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal; nothing if it has ended."""
@@ -153,6 +156,15 @@ class Supervisor:
         self.asked_for_restart = 0
         self.next_traps: list[Trap] = []
         self.worker = self._start()
+
+    async def running(self) -> WorkerProcess:
+        """Its worker, once there is one: the last may have ended just now, the next not begun."""
+
+        async def look() -> str | None:
+            return None if self.worker.exit_code is None else self.worker.last_words()
+
+        await until("the supervisor has a worker", look, START_SECONDS_MAX)
+        return self.worker
 
     def _start(self) -> WorkerProcess:
         traps, self.next_traps = self.next_traps, []

@@ -187,44 +187,53 @@ class Fire:
 
     async def _kill(self, at: tuple[str, str] | None) -> str:
         number, supervisor = self._next_in_turn()
-        worker = supervisor.worker
+        worker = await supervisor.running()
         if at is not None and at[1] in OPENING:
             supervisor.next_traps.append(_trap(at, "SIGKILL"))
             worker.signal(signal.SIGKILL)
-            await worker.gone()
-            self.done["kill"] += 1
+            await self._counted(worker)
             worker = await self._next(supervisor, worker)
         elif at is not None:
-            worker.set_trap(_trap(at, "SIGKILL", self._chance.randint(1, 4)))
+            worker.set_traps(_trap(at, "SIGKILL", self._chance.randint(1, 4)))
         trapped = at is not None and await self._ended(worker)
         if not trapped:
             await asyncio.sleep(self._chance.random())
             worker.signal(signal.SIGKILL)
-        code = await worker.gone()
-        self.done["kill"] += 1
+        killed = await self._counted(worker)
         await self._next(supervisor, worker)
+        if not killed:  # it had ended itself before, as after a broker's death
+            return await self._kill(at)
         moment = "at {} {}".format(*at) if at is not None and trapped else "at random"
-        return f"kill -9 of worker {number} {moment} (exit {code})"
+        return f"kill -9 of worker {number} {moment}"
+
+    async def _counted(self, worker: WorkerProcess) -> bool:
+        """Wait until it has ended; whether it was killed."""
+        killed = await worker.gone() == -signal.SIGKILL
+        self.done["kill"] += killed
+        return killed
 
     async def _freeze(self, at: tuple[str, str] | None) -> str:
         number, supervisor = self._next_in_turn()
-        worker = supervisor.worker
         other = self._workers[1 - number]
         # The frozen one must have something to lose.
         await self.recovered()
-        before = other.worker.said().count("has partitions")
+        worker = await supervisor.running()
+        heir = await other.running()
+        before = heir.said().count("has partitions")
         trapped = False
         if at is not None:
-            worker.set_trap(_trap(at, "SIGSTOP"))
+            worker.set_traps(_trap(at, "SIGSTOP"))
             trapped = await self._frozen(worker)
         if not trapped:
             worker.signal(signal.SIGSTOP)
             assert await self._frozen(worker), worker.last_words()
         self.done["freeze"] += 1
         began = time.monotonic()
-        await self._taken_over(other.worker, before)
+        await self._taken_over(other, heir, before)
         await self.recovered()
         frozen = time.monotonic() - began
+        if not trapped:  # it would stand still once more, with nobody to thaw it
+            worker.set_traps()
         worker.signal(signal.SIGCONT)
         if trapped:  # in the middle of a transaction that somebody else has ended meanwhile
             assert await worker.gone() == EXIT_RESTART, worker.last_words()
@@ -271,16 +280,18 @@ class Fire:
             return True
         return False
 
-    async def _taken_over(self, other: WorkerProcess, before: int) -> None:
-        """Wait until the other worker has every partition of both stages."""
+    async def _taken_over(self, other: Supervisor, heir: WorkerProcess, before: int) -> None:
+        """Wait until the other worker, or the one after it, has all partitions of both stages."""
         wanted = [
             f"{stage} has partitions {list(range(PARTITIONS))}" for stage in ("correlate", "fold")
         ]
 
         async def look() -> str | None:
-            lines = [line for line in other.said().splitlines() if "has partitions" in line]
-            missing = [one for one in wanted if not any(one in line for line in lines[before:])]
-            return f"not yet {missing}: {other.last_words()}" if missing else None
+            worker = other.worker
+            lines = [line for line in worker.said().splitlines() if "has partitions" in line]
+            fresh = lines[before:] if worker is heir else lines
+            missing = [one for one in wanted if not any(one in line for line in fresh)]
+            return f"not yet {missing}: {worker.last_words()}" if missing else None
 
         await until("the other worker has taken over", look, RECOVERY_SECONDS_MAX)
 

@@ -2,9 +2,9 @@
 
     python -m tests.broker.worker_process ORDERS
 
-ORDERS and every line on the standard input are JSON: `Orders`, and traps to set. It says `ready`
-once it has joined, and which trap it walked into. SIGTERM is an orderly leave. When its standard
-input ends, so did the test, and it ends too.
+ORDERS and every line on the standard input are JSON: `Orders`, and the list of traps that stand
+from then on, in place of those before. It says `ready` once it has joined, and which trap it walked
+into. SIGTERM is an orderly leave. When its standard input ends, so did the test, and it ends too.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Traps:
     def __init__(self, traps: list[Trap]) -> None:
         self._set = traps
 
-    def add(self, line: bytes) -> None:
-        """Set another one, from its JSON."""
-        self._set.append(msgspec.json.decode(line, type=Trap))
+    def replace(self, line: bytes) -> None:
+        """Set these in place of those that stand, from their JSON."""
+        self._set = msgspec.json.decode(line, type=list[Trap])
 
     def __call__(self, stage: str, partition: int, moment: str) -> None:
         """Count down, and act at zero. After SIGSTOP it goes on from here when it is thawed."""
@@ -80,7 +80,7 @@ async def listen(traps: Traps) -> None:
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     async for line in reader:
-        traps.add(line)
+        traps.replace(line)
     os._exit(EXIT_ORPHAN)
 
 
