@@ -33,11 +33,11 @@ def sums_as_of(
     *,
     by_entry: bool = False,
 ) -> tuple[pa.Table, Rollbacks]:
-    """One row a subject and block of eras as of a moment, of all subjects or one; the rollbacks.
+    """The sums of a subject by block of eras as of a moment, of all subjects or one; the rollbacks.
 
-    Columns: subject, blk, the SUMS as DECIMAL(38, 0) (each stands for itself times 2**(8 blk)),
-    n, v, lu, lb, lg; sorted by subject and blk. `by_entry` uses no rollup. Raises
-    NotSettledError, ArchiveDamagedError.
+    Columns: subject, blk, the SUMS as BIGINT or DECIMAL(38, 0) (each stands for itself times
+    2**(8 blk)), n, v, lu, lb, lg; sorted by subject and blk, and rows of one key are added up by
+    who reads them. `by_entry` uses no rollup. Raises NotSettledError, ArchiveDamagedError.
     """
     archive.require_settled(moment)
     rollbacks = rollbacks_as_of(connection, archive, moment, subject)
@@ -52,14 +52,19 @@ def sums_as_of(
     lines = [*within, *astride] if whole else astride
     views.segments(connection, "raw_ledger", "ledger", [archive.file(line) for line in lines])
     views.rollups(connection, archive, () if by_entry else within)
-    if not views.has_sums(connection):
-        views.make(connection, everything=False)
-    where, values = "true", dict[str, object](moment=moment)
+    where, values = "true", dict[str, object]()
     if subject is not None:
         where, values["subject"] = "subject = $subject", subject.key.decode()
+    if len(within) == 1 and not lines:
+        # A rollup by itself is its own sums, in a tenth of the time of the macro.
+        source = "SELECT * EXCLUDE (seg_max) FROM raw_rollups"
+    else:
+        if not views.has_sums(connection):
+            views.make(connection, everything=False)
+        source = f"FROM sums_as_of($moment, by_entry := {by_entry})"
+        values["moment"] = moment
     table: pa.Table = connection.sql(
-        f"FROM sums_as_of($moment, by_entry := {by_entry}) WHERE {where} ORDER BY subject, blk",
-        params=values,
+        f"{source} WHERE {where} ORDER BY subject, blk", params=values
     ).to_arrow_table()
     return table, rollbacks
 

@@ -124,8 +124,11 @@ class Wide:
 
     @classmethod
     def of(cls, table: pa.Table, name: str) -> Wide:
-        """A column of DECIMAL(38, 0) without NULL."""
+        """A column of BIGINT or DECIMAL(38, 0) without NULL."""
         column = table.column(name).combine_chunks()
+        if pa.types.is_int64(column.type):
+            narrow: Ints = column.to_numpy()
+            return cls(narrow.view(np.uint64), narrow >> 63)
         data = column.buffers()[1]
         if data is None or not len(column):
             return cls(np.zeros(0, np.uint64), np.zeros(0, np.int64))
@@ -154,6 +157,9 @@ class Wide:
 
     def pair(self) -> Pair:
         """Every row as a double-double, of parts that are exact and each below the one before."""
+        narrow = self.low.view(np.int64)
+        if np.array_equal(self.high, narrow >> 63):  # all fit into 64 bits, as most do
+            return _two_sum(_doubles(narrow & _TOP_53_OF_63), _doubles(narrow & _REST_OF_63))
         top = _doubles(self.high & _TOP_53_OF_63, 2.0**64)
         tail = _doubles(self.low & _REST_OF_64)
         if np.any(self.high & _REST_OF_63):
@@ -213,11 +219,10 @@ class Total:
 
     def pair(self) -> Pair:
         """Every subject's total over 2**(8 * its last block), and 0 for nothing but zeros."""
-        subjects = len(self._blocks.starts)
         high, low = self._rows.pair()
-        total, rest = np.zeros(subjects), np.zeros(subjects)
-        for layer in self._blocks.layers:
-            at, rows, scale = layer
+        first, *others = self._blocks.layers
+        total, rest = high[first.rows] * first.scale, low[first.rows] * first.scale
+        for at, rows, scale in others:
             part, more = _two_sum(total[at], high[rows] * scale)
             total[at], rest[at] = _two_sum(part, more + rest[at] + low[rows] * scale)
         return total, rest
