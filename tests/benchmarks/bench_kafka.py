@@ -10,6 +10,7 @@ import asyncio
 import gc
 import logging
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -21,17 +22,22 @@ from typing import Any, TypeVar
 
 from compose.kafka.broker import Broker, free_port
 from tests.benchmarks.loads import START, closes, trace_of, versions
+from tests.benchmarks.policy_loads import rules
+from trustfold_schemas.decisions import ReasonCode
 from trustfold_schemas.documents import document
 from trustfold_schemas.instants import SECOND
 from trustfold_schemas.scores import State
 from trustfold_schemas.subject import Subject
+from trustfold_streams.kafka.apart import APART
 from trustfold_streams.kafka.clients import new_producer, send
 from trustfold_streams.kafka.fold import FoldStage
+from trustfold_streams.kafka.policy import KafkaPolicy
 from trustfold_streams.kafka.process import collect_rarely, new_event_loop
 from trustfold_streams.kafka.publisher import Publisher
-from trustfold_streams.kafka.records import Output, partition_of
+from trustfold_streams.kafka.records import Output, Progress, partition_of
 from trustfold_streams.kafka.score_records import Position, pack_score
-from trustfold_streams.kafka.settings import KafkaSettings
+from trustfold_streams.kafka.settings import INPUT_TOPICS, KafkaSettings
+from trustfold_streams.kafka.store import AsyncKafkaStore
 from trustfold_streams.kafka.table import TableReader
 from trustfold_streams.kafka.task import PartitionTask
 from trustfold_streams.kafka.topics import create
@@ -249,7 +255,7 @@ async def _restore(bootstrap: str) -> None:
         for some in _chunks(list(range(SUBJECTS)), 20_000):
             outputs = []
             for i in some:
-                subject = Subject("", f"tool{i % 97}", f"effect:{i}")
+                subject = _restored(i)
                 value = pack_score(State(subject=subject, n_samples=1), Position(i, 0))
                 partition = partition_of(subject.key, PARTITIONS)
                 outputs.append(Output(topic, partition, subject.key, value))
@@ -265,6 +271,50 @@ async def _restore(bootstrap: str) -> None:
         f"restore of {rows:,} subjects over {PARTITIONS} partitions: {seconds:.1f} s, "
         f"{rows / seconds:,.0f} rows/s"
     )
+    for task in tasks:
+        await task.close()
+    del tasks
+    gc.collect()
+    await _peeks(settings)
+
+
+async def _peeks(settings: KafkaSettings) -> None:
+    """What a policy beside its table takes for a peek: a subject's first, and the next ones."""
+    started = time.monotonic()
+    async with AsyncKafkaStore(settings) as store, KafkaPolicy.of(store) as policy:
+        print(f"a policy's table of them is there after {time.monotonic() - started:.1f} s")
+        for write in rules():
+            await policy.say(write)
+        stages = [f"ingest/{topic}" for topic in INPUT_TOPICS if topic not in APART]
+        for stage in (*stages, "correlate", "fold"):  # no worker is there to say so
+            for partition in range(PARTITIONS):
+                now = store.clock.now()
+                store.table.take_progress(
+                    Progress(
+                        stage=stage,
+                        partition=partition,
+                        positions={},
+                        caught_up=now,
+                        recorded=now,
+                        written=now,
+                    )
+                )
+        chance = random.Random(7)
+        asked = [_restored(chance.randrange(SUBJECTS)) for _ in range(20_000)]
+        for what in ("first", "next"):
+            taken: list[int] = []
+            for subject in asked:
+                before = time.perf_counter_ns()
+                verdict = await policy.peek(subject, "reversible")
+                taken.append(time.perf_counter_ns() - before)
+                assert ReasonCode.STALE not in verdict.reasons
+            taken.sort()
+            p50, p99 = (taken[int(len(taken) * part)] / 1e3 for part in (0.5, 0.99))
+            print(f"peek, a subject's {what}: p50 {p50:.1f} us, p99 {p99:.1f} us")
+
+
+def _restored(number: int) -> Subject:
+    return Subject("", f"tool{number % 97}", f"fs_read:{number}")
 
 
 def _chunks(items: list[Item], size: int) -> list[list[Item]]:

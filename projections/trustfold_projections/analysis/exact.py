@@ -126,7 +126,7 @@ class Wide:
     def of(cls, table: pa.Table, name: str) -> Wide:
         """A column of BIGINT or DECIMAL(38, 0) without NULL."""
         column = table.column(name).combine_chunks()
-        if pa.types.is_int64(column.type):
+        if column.type == pa.int64():
             narrow: Ints = column.to_numpy()
             return cls(narrow.view(np.uint64), narrow >> 63)
         data = column.buffers()[1]

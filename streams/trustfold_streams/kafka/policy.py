@@ -194,7 +194,7 @@ class KafkaPolicy:
         """What the answer would be, from memory and without recording it."""
         wanted, now = subject_of(*subject), self._clock.now()
         return decide(
-            self._known(wanted),
+            self._table.standing(wanted),
             self.tail.policy,
             Action(wanted, reversibility, "peek", "peek"),
             now,

@@ -1,7 +1,7 @@
-"""The table reader for policies: tails `scores`, `policy` and `progress` with no group.
+"""The table reader for policies: tails `scores` and `progress` with no group.
 
 Ready only when it has caught up; refuses when what it holds is older than it may be. Any number of
-processes may hold one.
+processes may hold one. What is in force is read beside it, by `policy_tail`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
+from trustfold_projections.laws.policy.standing import Standing, pack_standing, unpack_standing
 from trustfold_schemas.errors import TrustCorruptionError
 from trustfold_schemas.instants import SECOND, format_instant
-from trustfold_schemas.scores import Corrupt, State
+from trustfold_schemas.scores import Corrupt, State, content_digest
 from trustfold_schemas.subject import Subject
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.kafka.apart import APART
@@ -53,11 +54,12 @@ class TableReader:
         self._places = [TopicPartition(self._scores, p) for p in range(settings.partitions)]
         self._progress = settings.topic("progress")
         self._packed: dict[bytes, bytes] = {}
+        self._standings: dict[bytes, bytes] = {}
+        self._complete: int | None = None
         self._known: dict[bytes, Progress] = {}
         self._claims: dict[str, Claims] = {}
         self._heard: list[Progress] = []
         self._said: deque[tuple[Mapping[TopicPartition, int], list[Progress]]] = deque()
-        self._policy: list[bytes] = []
         self._watermarks = Watermarks(settings, f"{settings.app_id}-table-ends")
         self._consumer: AIOKafkaConsumer | None = None
         self._running: asyncio.Task[None] | None = None
@@ -68,11 +70,7 @@ class TableReader:
         consumer = new_consumer(self.settings, f"{self.settings.app_id}-table")
         await self._watermarks.start()
         self._consumer = await started(consumer)
-        places = [
-            *self._places,
-            TopicPartition(self._progress, 0),
-            TopicPartition(self.settings.topic("policy"), 0),
-        ]
+        places = [*self._places, TopicPartition(self._progress, 0)]
         consumer.assign(places)
         await consumer.seek_to_beginning(*places)
         ends = await consumer.end_offsets(places)
@@ -104,8 +102,8 @@ class TableReader:
         got = await consumer.getmany(timeout_ms=timeout_ms, max_records=20_000)
         for place, records in got.items():
             for record in records:
-                if place.topic != self._progress:
-                    self._take(place.topic, record.key, record.value)
+                if place.topic == self._scores:
+                    self.take_score(record.key, record.value)
                 elif record.value is not None:
                     self._heard.append(progress_from(record.value))
         if self._heard:
@@ -118,16 +116,15 @@ class TableReader:
             async with self._changed:
                 self._changed.notify_all()
 
-    def _take(self, topic: str, key: bytes | None, value: bytes | None) -> None:
-        if topic == self._scores:
-            if key is None or key.startswith(b"\0"):
-                return
-            if value is None:
-                self._packed.pop(key, None)
-            else:
-                self._packed[key] = value
-        elif value is not None:
-            self._policy.append(value)
+    def take_score(self, key: bytes | None, value: bytes | None) -> None:
+        """Take in a record of `scores`; None deletes its subject."""
+        if key is None or key.startswith(b"\0"):  # a worker's own
+            return
+        self._standings.pop(key, None)
+        if value is None:
+            self._packed.pop(key, None)
+        else:
+            self._packed[key] = value
 
     async def _believe(self, consumer: AIOKafkaConsumer) -> None:
         """Take in the progress that speaks of nothing beyond the scores read so far."""
@@ -145,6 +142,7 @@ class TableReader:
         claims = self._claims.setdefault(progress.key.decode(), deque(maxlen=CLAIMS_MAX))
         if progress.caught_up > (claims[-1][0] if claims else 0):
             claims.append((progress.caught_up, progress.written))
+        self._complete = None
 
     async def changed(self, seconds: float) -> None:
         """Wait until something new was read, or for so long."""
@@ -164,6 +162,11 @@ class TableReader:
         An input partition that nobody works on holds it back, as a dead worker does, or one that
         refolds; what was complete before stays so, and readers need not refuse at once.
         """
+        if self._complete is None:
+            self._complete = self._completed()
+        return self._complete
+
+    def _completed(self) -> int:
         partitions = range(self.settings.partitions)
         inputs = {f"ingest/{topic}/0" for topic in INPUT_TOPICS if topic not in APART}
         inputs |= {key for key in self._claims if key.startswith("ingest/")}
@@ -210,6 +213,23 @@ class TableReader:
             log.critical("no trust: %s", error)
             raise
         return state
+
+    def standing(self, subject: Subject) -> Standing | Corrupt | None:
+        """What a subject's state says of it, checked; None if nothing touched it.
+
+        Opened at the first question after a change, and from then on as fast as from any table.
+        """
+        packed = self._standings.get(subject.key)
+        if packed is None:
+            try:
+                state = self.state(subject)
+            except TrustCorruptionError as error:
+                return Corrupt(subject, str(error))
+            if state is None:
+                return None
+            packed = pack_standing(state, bytes.fromhex(content_digest(state)))
+            self._standings[subject.key] = packed
+        return unpack_standing(packed)
 
     def states(self) -> Iterator[State | Corrupt]:
         """The whole table, in the order of subjects."""
