@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from trustfold_projections.laws.policy import Policy, TrustThresholdRegistry, decide
@@ -28,6 +27,7 @@ from trustfold_schemas.scores import Corrupt, State
 from trustfold_schemas.subject import Subject, subject_of
 from trustfold_streams.asking import check_may_ask, decision_on, last_grant_of, random_id
 from trustfold_streams.clock import Clock
+from trustfold_streams.closing import AsyncClosing
 from trustfold_streams.kafka import policy_audit
 from trustfold_streams.kafka.decisions import decision_output
 from trustfold_streams.kafka.errors import StaleTableError
@@ -41,7 +41,7 @@ from trustfold_streams.policy_port import Impacts, Why, Write
 from trustfold_streams.trust_store import AnySubject
 
 
-class KafkaPolicy:
+class KafkaPolicy(AsyncClosing):
     """The policy of a pipeline, held in one role. Use with `async with`, inside that of its store.
 
     Raises BrokerError where the broker fails. A table that is stale promotes nothing.
@@ -64,32 +64,20 @@ class KafkaPolicy:
         # On Kafka a runtime's scopes are a matter of its topic's configuration.
         self._scopes = settings.stamp("trace-closed").scopes
         self._publisher = Publisher(settings, role)
-        self._open = contextlib.AsyncExitStack()
 
     @classmethod
     def of(cls, store: AsyncKafkaStore, role: Role = "owner") -> Self:
         """The policy beside an open store."""
         return cls(store.settings, store.table, store.clock, role)
 
-    async def __aenter__(self) -> Self:
-        async with contextlib.AsyncExitStack() as opening:
-            with translated(self.settings):
-                have = await topics_there(self.settings)
-                require_topics(self.settings, have, ("policy", "decisions"))
-                if self._role != "reader":
-                    await opening.enter_async_context(self._publisher)
-                opening.push_async_callback(self.tail.stop)
-                await self.tail.start()
-            self._open = opening.pop_all()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._open.aclose()
+    async def _enter(self, opening: contextlib.AsyncExitStack) -> None:
+        with translated(self.settings):
+            have = await topics_there(self.settings)
+            require_topics(self.settings, have, ("policy", "decisions"))
+            if self._role != "reader":
+                await opening.enter_async_context(self._publisher)
+            opening.push_async_callback(self.tail.stop)
+            await self.tail.start()
 
     # ---- what is in force ----------------------------------------------------------------------
 

@@ -10,8 +10,6 @@ import contextlib
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from trustfold_projections.laws.scoring import score_of
 from trustfold_schemas import actions
@@ -22,6 +20,7 @@ from trustfold_schemas.scores import State, TrustScore
 from trustfold_schemas.subject import Subject, subject_of
 from trustfold_streams.calls import TrustCalls, Write
 from trustfold_streams.clock import Clock, SystemClock
+from trustfold_streams.closing import AsyncClosing
 from trustfold_streams.kafka.publisher import Publisher
 from trustfold_streams.kafka.reaching import require_topics, topics_there, translated
 from trustfold_streams.kafka.settings import SCHEME, KafkaSettings, load
@@ -32,7 +31,7 @@ SOURCE = "trustfold/kafka"
 """The source of events that are published by a call."""
 
 
-class AsyncKafkaStore(TrustCalls):
+class AsyncKafkaStore(AsyncClosing, TrustCalls):
     """A TrustStore on a broker, held in one role. Use with `async with`; made by `connect`.
 
     What the stages refuse by itself raises EventRefused and is kept as a dead letter; what only
@@ -47,28 +46,16 @@ class AsyncKafkaStore(TrustCalls):
         self.clock = SystemClock() if clock is None else clock
         self.table = TableReader(settings, self.clock)
         self._publisher = Publisher(settings, role)
-        self._open = contextlib.AsyncExitStack()
         self._rolled_back: dict[str, Subject] = {}
 
-    async def __aenter__(self) -> Self:
-        async with contextlib.AsyncExitStack() as opening:
-            with translated(self.settings):
-                have = await topics_there(self.settings)
-                require_topics(self.settings, have, ("scores", "progress", "policy"))
-                if self._publisher.role != "reader":
-                    await opening.enter_async_context(self._publisher)
-                opening.push_async_callback(self.table.stop)
-                await self.table.start()
-            self._open = opening.pop_all()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._open.aclose()
+    async def _enter(self, opening: contextlib.AsyncExitStack) -> None:
+        with translated(self.settings):
+            have = await topics_there(self.settings)
+            require_topics(self.settings, have, ("scores", "progress", "policy"))
+            if self._publisher.role != "reader":
+                await opening.enter_async_context(self._publisher)
+            opening.push_async_callback(self.table.stop)
+            await self.table.start()
 
     async def get(self, subject: AnySubject, now: datetime | None = None) -> TrustScore | None:
         """A subject's score at `now`; None while it has no samples.
