@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from trustfold_projections.laws.explanation import Explanation
+from trustfold_projections.laws.leaderboard import Leaderboard
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.facts import Stamp
 from trustfold_schemas.ledger import Entry
@@ -67,6 +68,10 @@ class Store(Protocol):
 
     def states_as_of(self, moment: int) -> list[State]:
         """The table as of a moment, in the order of subjects. Raises NotSettledError."""
+        ...
+
+    def leaderboard(self, top: int, now: int, as_of: int | None = None) -> Leaderboard:
+        """The best at the moment `now`, of the table or as of a moment. Raises NotSettledError."""
         ...
 
     def entries(self, subject: Subject) -> list[Entry]:

@@ -63,6 +63,21 @@ def test_scores_from_an_archive_are_those_of_the_store(shell: Shell) -> None:
         assert shell(*words, *FROM) == shell(*words)
 
 
+def test_the_board_of_an_archive_is_that_of_the_store(shell: Shell) -> None:
+    """To the letter, however few are shown; equals by name, which is not the order of keys."""
+    tools = ["a", "a b", "a!", 'a"', "a,", "b", "\u00e9", "runtimes"]
+    odd = [Subject("", tool, effect) for tool in tools for effect in ("x", "x y", "runtime")]
+    shell.ingest(
+        *(closed(f"t{n}", *(step(f"s{i}", one) for i, one in enumerate(odd))) for n in range(2)),
+        *(closed(f"of{n}", step("a", NOTES), outcome=f"done {n}", scope="s") for n in range(4)),
+        decided("t0", "denied", step_ids=["s3"]),
+    )
+    assert shell("archive", "archive").code == 0
+    for top in ("1", "2", "3", "7", "23", "100"):
+        words = ("scores", "--top", top, "--at", "2027-01-01")
+        assert shell(*words, *FROM) == shell(*words), top
+
+
 def test_a_moment_beyond_what_has_settled_is_wrong_use(shell: Shell) -> None:
     """Exit 2, and up to when it can be asked."""
     filled(shell)

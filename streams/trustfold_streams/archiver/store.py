@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Self
 import duckdb
 
 from trustfold_projections.analysis import as_of, views
+from trustfold_projections.analysis.leaderboard import leaderboard_as_of
 from trustfold_projections.analysis.records import facts_of_event, facts_of_trace, medians_of
 from trustfold_projections.analysis.verify import Report, verify
 from trustfold_projections.archive.duck import in_memory
@@ -25,6 +26,7 @@ from trustfold_projections.laws.explanation import (
     without_event,
     without_trace,
 )
+from trustfold_projections.laws.leaderboard import Leaderboard
 from trustfold_schemas.errors import CallerError, UnknownNameError
 from trustfold_schemas.facts import Fact
 from trustfold_schemas.ledger import Entry
@@ -92,6 +94,11 @@ class ArchiveStore(Closing):
     def states_as_of(self, moment: int) -> list[State]:
         """The table as of a moment, in the order of subjects. Raises NotSettledError."""
         return as_of.states_as_of(self._connection, self.archive, moment)
+
+    def leaderboard(self, top: int, now: int, as_of: int | None = None) -> Leaderboard:
+        """The best at the moment `now`, as of a moment or of all. Raises NotSettledError."""
+        moment = self.archive.settled if as_of is None else as_of
+        return leaderboard_as_of(self._connection, self.archive, top, moment, now)
 
     def entries(self, subject: Subject) -> list[Entry]:
         """A subject's ledger entries, in log order."""

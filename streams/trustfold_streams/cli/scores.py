@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from trustfold_projections.laws.leaderboard import Leaderboard
 from trustfold_projections.laws.scoring import RAW_SCORE_WEIGHTS, score_of
 from trustfold_schemas.instants import instant_of
 from trustfold_schemas.ledger import COMPONENTS, FORMULA
@@ -40,17 +41,21 @@ def scores(settings: Settings, top: int, as_of: int | None, at: int | None, as_j
     30 days of age.
     """
     with settings.open_as_of(as_of) as store:
-        read = store.states() if as_of is None else store.states_as_of(as_of)
         now = _reading_moment(store, as_of, at)
-    states = [state for state in read if isinstance(state, State)]
-    corrupt = [state for state in read if isinstance(state, Corrupt)]
-    if as_json:
-        for state in states:
+        read: list[State | Corrupt] | Leaderboard
+        if not as_json:
+            read = store.leaderboard(top, now, as_of)
+        else:
+            read = store.states() if as_of is None else [*store.states_as_of(as_of)]
+    if isinstance(read, Leaderboard):
+        _print_board(read, now, as_of)
+        return 3 if read.corrupt else 0
+    corrupt = [one for one in read if isinstance(one, Corrupt)]
+    for state in read:
+        if isinstance(state, State):
             print_json(_score_json(state, now, as_of))
-        for one in corrupt:
-            print_json({"subject": one.subject, "corrupt": one.error})
-    else:
-        _print_board(states, corrupt, top, now, as_of)
+    for one in corrupt:
+        print_json({"subject": one.subject, "corrupt": one.error})
     return 3 if corrupt else 0
 
 
@@ -109,28 +114,23 @@ def _score_json(state: State, now: int, as_of: int | None) -> dict[str, Any]:
     }
 
 
-def _print_board(
-    states: Sequence[State], corrupt: Sequence[Corrupt], top: int, now: int, as_of: int | None
-) -> None:
+def _print_board(board: Leaderboard, now: int, as_of: int | None) -> None:
     out = console()
-    made = sorted(
-        (score_of(state, now) for state in states),
-        key=lambda one: (one.n_samples == 0, -one.score, -one.n_samples, one.subject),
-    )
-    steps = [one for one in made if not one.subject.is_global]
-    whole = [one for one in made if one.subject.is_global]
     when = f"at {short_moment(now)}" + (f", as of {short_moment(as_of)}" if as_of else "")
-    if not made and not corrupt:
+    if not (board.steps_in_all or board.traces_in_all or board.corrupt):
         out.print(f"no subject yet, {when}")
         if as_of is not None:
             out.print("(what was imported was recorded when it was imported)")
-    for title, some in (("subjects", steps), ("whole traces, by outcome", whole)):
+    for title, some, in_all in (
+        ("subjects", board.steps, board.steps_in_all),
+        ("whole traces, by outcome", board.traces, board.traces_in_all),
+    ):
         if some:
-            out.print(_board(f"{title}, {when}", some[:top]))
-            if len(some) > top:
-                out.print(f"... and {len(some) - top:,} more (--top N)")
+            out.print(_board(f"{title}, {when}", some))
+            if in_all > len(some):
+                out.print(f"... and {in_all - len(some):,} more (--top N)")
             out.print()
-    for one in corrupt:
+    for one in board.corrupt:
         out.print(f"no trust: {one.error}", markup=False)
 
 

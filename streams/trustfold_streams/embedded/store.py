@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from trustfold_projections.laws.explanation import Explanation, explain, state_if
+from trustfold_projections.laws.leaderboard import Leaderboard, leaderboard_of
 from trustfold_projections.laws.scoring import score_of
 from trustfold_schemas import actions
 from trustfold_schemas.dead_letters import Reason
@@ -216,6 +217,12 @@ class EmbeddedStore(Closing):
             self._settle(moment)
             states = reader.states_as_of(self._connection, moment)
         return [states[subject] for subject in sorted(states)]
+
+    def leaderboard(self, top: int, now: int, as_of: int | None = None) -> Leaderboard:
+        """The best at the moment `now`, of the table or as of a moment. Raises NotSettledError."""
+        return leaderboard_of(
+            self.states() if as_of is None else self.states_as_of(as_of), top, now
+        )
 
     def get(self, subject: Subject, now: int | None = None) -> TrustScore | None:
         """A subject's score at `now`; None while it has no samples.

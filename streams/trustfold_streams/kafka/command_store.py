@@ -14,6 +14,7 @@ from typing import Literal
 
 from trustfold_projections.laws.explanation import Explanation, explain, state_if
 from trustfold_projections.laws.fold import refold_as_of
+from trustfold_projections.laws.leaderboard import Leaderboard, leaderboard_of
 from trustfold_schemas import actions
 from trustfold_schemas.dead_letters import Reason
 from trustfold_schemas.errors import UnknownNameError
@@ -96,6 +97,12 @@ class KafkaStore(BrokerCalls):
             return await self._reader.states_as_of(moment)
 
         return self._run(read())
+
+    def leaderboard(self, top: int, now: int, as_of: int | None = None) -> Leaderboard:
+        """The best at the moment `now`, of the table or as of a moment. Raises NotSettledError."""
+        return leaderboard_of(
+            self.states() if as_of is None else self.states_as_of(as_of), top, now
+        )
 
     async def _entries(self, subject: Subject) -> list[Entry]:
         await self._visit.complete()
