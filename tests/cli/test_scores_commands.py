@@ -35,6 +35,23 @@ def test_the_board_shows_subjects_by_score_and_whole_traces_apart(shell: Shell) 
     assert " 1 " in lines["shell"]
 
 
+def test_instants_stay_whole_beside_long_names(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names are broken where a line is too short, and no moment is."""
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    long = Subject(
+        "a-scope-of-its-own-with-a-name",
+        "a-tool-with-its-own-long-name",
+        "mcp_read:a-server-and-its-folder",
+    )
+    shell.ingest(closed("t1", step("a", long), scope=long.scope), decided("t1", "denied"))
+    out = shell("scores").out
+    row = next(line for line in out.splitlines() if line.startswith("a-sc"))
+    assert row.count(rfc3339(TIME)[:19] + "Z") == 2
+
+
 def test_an_empty_store_has_an_empty_board(shell: Shell) -> None:
     """Nothing known yet is said in words, and is no line of JSON."""
     shell.ingest()

@@ -32,6 +32,12 @@ class _Console(Console):
         raise BrokenPipeError
 
 
+_ROOMY = 120
+"""Columns from which on instants stay whole: two of them leave enough for names."""
+_INSTANTS = frozenset({"at", "last", "last bad", "last updated", "recorded", "set"})
+"""The columns of tables that hold what `short_moment` makes."""
+
+
 def console() -> Console:
     """Standard output for people."""
     if sys.stdout.isatty():
@@ -60,13 +66,19 @@ def escaped(text: str) -> str:
 
 
 def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
-    """An empty table; the columns in `numbers` stand to the right."""
+    """An empty table; the columns in `numbers` stand to the right, and are never broken."""
     made = Table(
         title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold"
     )
+    whole = _INSTANTS if console().width >= _ROOMY else frozenset[str]()
     for name in columns:
         right = name in numbers
-        made.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
+        made.add_column(
+            name,
+            justify="right" if right else "left",
+            no_wrap=right or name in whole,
+            overflow="fold",
+        )
     return made
 
 
