@@ -42,6 +42,8 @@ class Scores(NamedTuple):
     """One row a subject, in the order of keys. Floats made from exact integers, never summed."""
 
     subjects: list[str]
+    starts: Ints
+    """Where in the sums the rows of each begin; they end where the next ones do."""
     values: tuple[Floats, Floats, Floats, Floats, Floats]
     raw_score: Floats
     n_samples: Ints
@@ -68,6 +70,7 @@ def scores_of(sums: pa.Table) -> Scores:
     raw = a * tool + b * approval + c * cost + d * clean + e * (1 - undo)
     return Scores(
         subjects=subjects,
+        starts=starts,
         values=(tool, approval, cost, clean, undo),
         raw_score=raw,
         n_samples=_per_subject(sums, "n", starts),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from trustfold_projections.analysis.as_of import sums_as_of
 from trustfold_projections.analysis.eras import Ints
-from trustfold_projections.analysis.exact import Floats, freshness, rows_by_subject, scores_of
+from trustfold_projections.analysis.exact import Floats, freshness, scores_of
 from trustfold_projections.analysis.states import states_of
 from trustfold_projections.archive.opening import Archive
 from trustfold_projections.archive.schema import BLOCK
@@ -31,12 +31,11 @@ def leaderboard_as_of(
     made = scores_of(sums)
     score = made.raw_score * freshness(made.last_updated, now)
     of_traces = np.fromiter((_OF_TRACES in key for key in made.subjects), bool)
-    chosen = np.zeros(sums.num_rows, bool)
-    _, starts, ends = rows_by_subject(sums)
+    chosen = np.zeros(len(of_traces), bool)
     for kind in (of_traces, ~of_traces):
-        for one in _best(np.flatnonzero(kind), made.subjects, score, made.n_samples, top):
-            chosen[starts[one] : ends[one]] = True
-    best = leaderboard_of(states_of(sums.filter(pa.array(chosen)), BLOCK, rollbacks), top, now)
+        chosen[_best(np.flatnonzero(kind), made.subjects, score, made.n_samples, top)] = True
+    rows = np.repeat(chosen, np.diff(made.starts, append=sums.num_rows))
+    best = leaderboard_of(states_of(sums.filter(pa.array(rows)), BLOCK, rollbacks), top, now)
     traces = int(of_traces.sum())
     return replace(best, steps_in_all=len(of_traces) - traces, traces_in_all=traces)
 

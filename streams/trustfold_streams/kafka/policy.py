@@ -17,14 +17,12 @@ from trustfold_schemas import actions
 from trustfold_schemas.decisions import Action, Decision, Verdict, action_of
 from trustfold_schemas.errors import (
     EventRefused,
-    TrustCorruptionError,
     UnknownNameError,
 )
 from trustfold_schemas.events import Reversibility
 from trustfold_schemas.facts import Role, Stamp
 from trustfold_schemas.instants import SECOND, format_instant
-from trustfold_schemas.scores import Corrupt, State
-from trustfold_schemas.subject import Subject, subject_of
+from trustfold_schemas.subject import subject_of
 from trustfold_streams.asking import check_may_ask, decision_on, last_grant_of, random_id
 from trustfold_streams.clock import Clock
 from trustfold_streams.closing import AsyncClosing
@@ -135,7 +133,7 @@ class KafkaPolicy(AsyncClosing):
         with translated(self.settings):
             await self.tail.caught_up(asked.trace_id)
             now, policy = self._clock.now(), self.tail.policy
-            state, stale = self._known(asked.subject), self._stale(now)
+            state, stale = self._table.checked(asked.subject), self._stale(now)
             before = self.tail.asked.before(asked, now)
             if before is not None and stands(before, asked, state, policy, now, stale):
                 return before
@@ -188,12 +186,6 @@ class KafkaPolicy(AsyncClosing):
             now,
             stale=self._stale(now),
         )
-
-    def _known(self, subject: Subject) -> State | Corrupt | None:
-        try:
-            return self._table.state(subject)
-        except TrustCorruptionError as error:
-            return Corrupt(subject, str(error))
 
     def _stale(self, now: int) -> str | None:
         """Why table or policy are not known to be caught up; None if both are."""

@@ -18,7 +18,7 @@ from trustfold_projections.laws.policy.standing import Standing, pack_standing, 
 from trustfold_schemas.errors import TrustCorruptionError
 from trustfold_schemas.instants import SECOND, format_instant
 from trustfold_schemas.scores import Corrupt, State, content_digest
-from trustfold_schemas.subject import Subject
+from trustfold_schemas.subject import Subject, subject_from_key
 from trustfold_streams.clock import Clock, SystemClock
 from trustfold_streams.kafka.apart import APART
 from trustfold_streams.kafka.clients import Watermarks, new_consumer, started
@@ -214,6 +214,13 @@ class TableReader:
             raise
         return state
 
+    def checked(self, subject: Subject) -> State | Corrupt | None:
+        """`state`, with what is wrong with it in its place."""
+        try:
+            return self.state(subject)
+        except TrustCorruptionError as error:
+            return Corrupt(subject, str(error))
+
     def standing(self, subject: Subject) -> Standing | Corrupt | None:
         """What a subject's state says of it, checked; None if nothing touched it.
 
@@ -221,26 +228,17 @@ class TableReader:
         """
         packed = self._standings.get(subject.key)
         if packed is None:
-            try:
-                state = self.state(subject)
-            except TrustCorruptionError as error:
-                return Corrupt(subject, str(error))
-            if state is None:
-                return None
+            state = self.checked(subject)
+            if not isinstance(state, State):
+                return state
             packed = pack_standing(state, bytes.fromhex(content_digest(state)))
             self._standings[subject.key] = packed
         return unpack_standing(packed)
 
     def states(self) -> Iterator[State | Corrupt]:
         """The whole table, in the order of subjects."""
-        from trustfold_schemas.subject import subject_from_key
-
         for subject in sorted(subject_from_key(key) for key in self._packed):
-            try:
-                state = self.state(subject)
-            except TrustCorruptionError as error:
-                yield Corrupt(subject, str(error))
-                continue
+            state = self.checked(subject)
             if state is not None:
                 yield state
 
